@@ -21,7 +21,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fairlead.api.cloud.credentials import CloudCallers
-from fairlead.api.cloud.frames import PLAIN, packed
+from fairlead.api.cloud.frames import PLAIN, pack_broadcast
 from fairlead.api.cloud.socket import CloudSocket
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
@@ -65,7 +65,7 @@ class Bare:
 
     def say(self, envelope: EventEnvelope) -> None:
         """Write to all, one after another."""
-        content = packed(Broadcast(envelope), PLAIN)
+        content = pack_broadcast(Broadcast(envelope), PLAIN)
         for transport in self._connections:
             transport.write(content)
 

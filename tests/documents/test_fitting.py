@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.documents.fitting import ERROR_BYTES, fitted
+from fairlead.documents.fitting import ERROR_BYTES, fit
 
 LEAST = 12 * 1024
 _TEXTS = st.builds(lambda text, times: text * times, st.text(max_size=4), st.sampled_from([1, 300, 30_000]))
@@ -24,7 +24,7 @@ _DOCUMENTS = st.recursive(
 @given(document=_DOCUMENTS)
 def test_fitted_document_never_passes_its_bound(document: Any) -> None:
     """Long texts and names, long lists and huge numbers are cut; the document stays JSON of the same kind."""
-    content = fitted(document, LEAST)
+    content = fit(document, LEAST)
     assert len(content) <= LEAST
     assert isinstance(json.loads(content), dict | list) is isinstance(document, dict | list)
 
@@ -32,13 +32,13 @@ def test_fitted_document_never_passes_its_bound(document: Any) -> None:
 def test_document_within_the_bound_is_told_whole() -> None:
     """Nothing is cut that need not be."""
     document = {"detail": "x" * 60_000, "errors": [{"loc": ["body", index]} for index in range(100)]}
-    assert json.loads(fitted(document)) == document
-    assert len(fitted(document)) <= ERROR_BYTES
+    assert json.loads(fit(document)) == document
+    assert len(fit(document)) <= ERROR_BYTES
 
 
 def test_first_members_survive() -> None:
     """The first entries of a long list are kept, each in its own shape."""
     document = {"detail": [{"loc": ["body", f"{index}-{'n' * 190}"] * 20, "msg": "m"} for index in range(50)]}
-    told = json.loads(fitted(document))
+    told = json.loads(fit(document))
     assert told["detail"][0]["loc"][:2] == document["detail"][0]["loc"][:2]
     assert told["detail"][0]["msg"] == "m"

@@ -14,7 +14,7 @@ from fairlead.cli.output import (
     json_option,
     print_json,
     print_table,
-    shown,
+    show_value,
     with_dollars,
     with_times,
 )
@@ -59,7 +59,7 @@ def audit(thoroughly: bool, settings: Settings, as_json: bool) -> None:
         _print_count(count, settings, thoroughly)
     else:
         files = None if count is None else {**asdict(count), "findings": listed.findings}
-        lost = _lost(report)
+        lost = _lost_rows(report)
         print_json({"clean": is_clean, "totals": report.totals, "disagreements": report.disagreements, "lost": lost,
                     "files": files})  # fmt: skip
     if not is_clean:
@@ -112,13 +112,15 @@ class _Progress:
 def _print(report: operations.AuditReport) -> None:
     print_table([[name.replace("_", " "), str(count)] for name, count in report.totals.items()], ("proven", "number"))
     for row in report.disagreements:
-        click.echo(f"WRONG: {row['check']}: " + shown({key: value for key, value in row.items() if key != "check"}))
-    for row in _lost(report):
-        click.echo(f"lost (voided): {shown(row)}")
+        click.echo(
+            f"WRONG: {row['check']}: " + show_value({key: value for key, value in row.items() if key != "check"})
+        )
+    for row in _lost_rows(report):
+        click.echo(f"lost (voided): {show_value(row)}")
     click.echo("The books are right." if report.clean else "The books are WRONG.")
 
 
-def _lost(report: operations.AuditReport) -> list[dict[str, object]]:
+def _lost_rows(report: operations.AuditReport) -> list[dict[str, object]]:
     return [with_times(with_dollars(row, "hold"), "finished_at") for row in report.lost]
 
 

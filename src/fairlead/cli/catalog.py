@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from fairlead.cli.output import json_option, print_json, print_rows, shown
+from fairlead.cli.output import json_option, print_json, print_rows, show_value
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.ledger.estimates import price_lines
 from fairlead.domain.ledger.money import as_dollars
@@ -82,7 +82,7 @@ def show(model_id: str, folder: str | None, as_json: bool) -> None:
         print_json(details)
         return
     for name, value in _row(model).items():
-        click.echo(f"{name:10} {shown(value)}")
+        click.echo(f"{name:10} {show_value(value)}")
     for price in _prices(model):
         said = f"{price['dollars']} dollars per {price['unit']} (from {price['effective']})"
         click.echo(f"price      {price['leg']}: {said}")

@@ -84,7 +84,7 @@ def _show(shown: Demonstration) -> None:
     click.echo("\nThe ledger holds the most a run can cost before it starts, and posts what it did cost when it ends:")
     for line in demonstration.ledger_lines(shown):
         click.echo(f"  {line}")
-    click.echo(f"\n{demonstration.audited(shown)}")
+    click.echo(f"\n{demonstration.prove_books(shown)}")
 
 
 def _cells(step: Step) -> list[str]:

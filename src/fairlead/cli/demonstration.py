@@ -161,7 +161,7 @@ def ledger_lines(shown: Demonstration) -> list[str]:
     return _align([wanted, *rows])
 
 
-def audited(shown: Demonstration) -> str:
+def prove_books(shown: Demonstration) -> str:
     """Prove the books, and say so in a sentence; ClickException when they are wrong."""
     report = _in_books(shown, books.audit)
     if not report.clean:

@@ -45,7 +45,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_
     elif not rows:
         click.echo(empty)
     else:
-        print_table([[shown(row.get(column)) for column in columns] for row in rows], columns)
+        print_table([[show_value(row.get(column)) for column in columns] for row in rows], columns)
 
 
 def print_table(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ def print_table(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A value for a table: lists with commas, `-` for None."""
     if value is None:
         return "-"

@@ -11,7 +11,7 @@ from fairlead.cli.output import (
     print_json,
     print_rows,
     print_table,
-    shown,
+    show_value,
     with_dollars,
     with_times,
 )
@@ -127,7 +127,7 @@ def _print_run(run: dict[str, object]) -> None:
     told = [(label, facts[name]) for name, label in _LABELS.items() if not _is_nothing(facts[name])]
     width = max(len(label) for label, _ in told)
     for label, value in told:
-        click.echo(f"{label.ljust(width)}  {'yes' if value is True else shown(value)}")
+        click.echo(f"{label.ljust(width)}  {'yes' if value is True else show_value(value)}")
 
 
 def _was_never_sent(run: Mapping[str, object]) -> bool:
@@ -143,7 +143,7 @@ def _is_nothing(value: object) -> bool:
 def _print_part(title: str, rows: Sequence[dict[str, object]], columns: Sequence[str]) -> None:
     if rows:
         click.echo(f"\n{title}:")
-        print_table([[shown(row[column]) for column in columns] for row in rows], columns)
+        print_table([[show_value(row[column]) for column in columns] for row in rows], columns)
 
 
 def _key(run: dict[str, Any]) -> str:

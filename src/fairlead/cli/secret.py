@@ -12,7 +12,7 @@ import click
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.identity.master_secret import BadSecretError, Secrets
-from fairlead.identity.secret_ring import RingEntry, announced, read_ring, rotated, without_former, write_ring
+from fairlead.identity.secret_ring import RingEntry, announce, read_ring, rotate_ring, without_former, write_ring
 from fairlead.operations.accounts import secrets as operations
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import master_secret, secret_file
@@ -67,7 +67,7 @@ def rotate(*, prepare: bool, settings: Settings, as_json: bool) -> None:
     _with_database(settings, operations.note_first_secret)
     with _lock_file(path):
         entries = read_ring(path)
-        changed = announced(entries) if prepare else rotated(entries, Clock().now_ms())
+        changed = announce(entries) if prepare else rotate_ring(entries, Clock().now_ms())
         write_ring(path, changed)
     if prepare:
         name = next(entry.secret.id.hex() for entry in changed if entry.is_next)

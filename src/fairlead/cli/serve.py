@@ -52,9 +52,9 @@ def serve(as_json: bool, **given: Any) -> None:
 def openapi() -> None:
     """Print the OpenAPI document that `fairlead serve` publishes at /openapi.json."""
     from fairlead.api.openapi.document import openapi_document  # noqa: PLC0415 -- a server is rarely asked for it
-    from fairlead.server.http_app import served  # noqa: PLC0415 -- same
+    from fairlead.server.http_app import describe_served  # noqa: PLC0415 -- same
 
-    print_json(openapi_document(served(read_settings())))
+    print_json(openapi_document(describe_served(read_settings())))
 
 
 @click.command()

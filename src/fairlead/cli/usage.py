@@ -7,7 +7,7 @@ import click
 from fairlead.api.router.documents import UsageFigures
 from fairlead.api.router.usage import usage_response
 from fairlead.cli.database import in_database, settings_option
-from fairlead.cli.output import json_option, print_json, print_table, shown
+from fairlead.cli.output import json_option, print_json, print_table, show_value
 from fairlead.domain.ledger.usage import Grouping, Usage, usage_query
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.usage import report_usage
@@ -53,12 +53,12 @@ def usage(
 def _name_of(row: Usage, one: Grouping) -> str:
     match one:
         case Grouping.DAY:
-            return shown(row.day)
+            return show_value(row.day)
         case Grouping.MODEL:
-            return shown(row.model_id)
+            return show_value(row.model_id)
         case Grouping.KEY:
             return "token" if row.key is None else f"{row.key.label} {row.key.hint}".strip()
 
 
 def _figures(row: UsageFigures) -> list[str]:
-    return [shown(row[name]) for name in _FIGURES]
+    return [show_value(row[name]) for name in _FIGURES]

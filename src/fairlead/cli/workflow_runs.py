@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from fairlead.cli.output import print_json, print_rows, print_table, shown
+from fairlead.cli.output import print_json, print_rows, print_table, show_value
 from fairlead.domain.jobs.events import (
     Cached,
     Event,
@@ -172,7 +172,7 @@ def _print_failure(failure: Failure) -> None:
 
 def _class_of(validated: Validated, node: str | None) -> str:
     found = None if node is None else validated.graph.get(node)
-    return shown(found and found.class_type)
+    return show_value(found and found.class_type)
 
 
 def _files(outcome: Outcome, folders: Folders) -> list[dict[str, Any]]:
@@ -245,12 +245,12 @@ def _print_node(described: Mapping[str, Any]) -> None:
 
 
 def _type(type_: object) -> str:
-    return type_ if isinstance(type_, str) else f"one of {shown(type_)}"
+    return type_ if isinstance(type_, str) else f"one of {show_value(type_)}"
 
 
 def _options(options: Mapping[str, object]) -> str:
     return ", ".join(
-        f"{name} {shown(options[name])}" for name in ("default", "min", "max", "options") if name in options
+        f"{name} {show_value(options[name])}" for name in ("default", "min", "max", "options") if name in options
     )
 
 

@@ -95,14 +95,14 @@ def write_ring(path: Path, entries: Sequence[RingEntry]) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def announced(entries: Sequence[RingEntry]) -> tuple[RingEntry, ...]:
+def announce(entries: Sequence[RingEntry]) -> tuple[RingEntry, ...]:
     """The entries with one more that is known from now on and used later; the same where there is one already."""
     if any(entry.is_next for entry in entries):
         return tuple(entries)
     return (*entries, RingEntry(new_text(), is_next=True))
 
 
-def rotated(entries: Sequence[RingEntry], now: int) -> tuple[RingEntry, ...]:
+def rotate_ring(entries: Sequence[RingEntry], now: int) -> tuple[RingEntry, ...]:
     """The entries with another current one: that which was announced, else a new one. BadSecretError for too many."""
     if len(entries) >= SECRETS_MAX and not any(entry.is_next for entry in entries):
         raise BadSecretError(f"holds {SECRETS_MAX} secrets already; run `fairlead secret finish` first")

@@ -48,7 +48,7 @@ def application(
                 UsageHandlers(UsageReader(base.database, base.clock)),
                 base.assets.handlers,
                 _operator(settings, jobs, metrics, readiness),
-                DocumentHandlers(served(settings)),
+                DocumentHandlers(describe_served(settings)),
             )
         ),
         authorize=RouterCallers(base.authenticator, base.windows, settings.key_prefix).caller,
@@ -69,7 +69,7 @@ def _operator(settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness
     )
 
 
-def served(settings: Settings) -> Served:
+def describe_served(settings: Settings) -> Served:
     """What stands in the OpenAPI document of an installation with these settings."""
     open_jobs = settings.jobs_surface == SELF_HOSTED and settings.static_token is None
     return Served(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from fairlead.api.cloud.frames import PLAIN, Payload, Reading, framed, hello, packed, payloads
+from fairlead.api.cloud.frames import PLAIN, Payload, Reading, hello, pack_broadcast, pack_frame, payloads
 from fairlead.domain.jobs.events import (
     Cached,
     EventEnvelope,
@@ -200,7 +200,7 @@ def test_preview_of_a_node_of_the_workflow_names_no_parent() -> None:
 def test_picture_of_an_unknown_type_is_left_out() -> None:
     """What a node says is not to be believed: such a preview is left out."""
     assert payloads(broadcast(Preview(OUTER, "text/html", b"x")), METADATA) == []
-    assert packed(broadcast(Preview(OUTER, "text/html", b"x")), METADATA) == b""
+    assert pack_broadcast(broadcast(Preview(OUTER, "text/html", b"x")), METADATA) == b""
 
 
 @pytest.mark.req("C-09")
@@ -217,10 +217,10 @@ def test_text_frame_is_laid_out_as_specified() -> None:
 def test_one_event_is_encoded_once_for_all_sockets() -> None:
     """The same bytes go to all who can read the same, and most go to all."""
     preview = broadcast(Preview(OUTER, "image/png", bytes(100)))
-    assert packed(preview, METADATA) is packed(preview, METADATA)
-    assert packed(preview, METADATA) != packed(preview, PLAIN)
+    assert pack_broadcast(preview, METADATA) is pack_broadcast(preview, METADATA)
+    assert pack_broadcast(preview, METADATA) != pack_broadcast(preview, PLAIN)
     started = broadcast(Started())
-    assert packed(started, METADATA) is packed(started, PLAIN)
+    assert pack_broadcast(started, METADATA) is pack_broadcast(started, PLAIN)
 
 
 @pytest.mark.req("C-08")
@@ -230,8 +230,8 @@ def test_chain_of_nodes_is_told_in_bounded_messages() -> None:
     for number in range(500):
         place = Place(str(number), str(number))
         through = NodeProgress(place, 1, 1, is_running=False)
-        told += len(packed(broadcast(Executing(place), NodeProgress(place)), PLAIN))
-        told += len(packed(broadcast(Finished(place), through), PLAIN))
+        told += len(pack_broadcast(broadcast(Executing(place), NodeProgress(place)), PLAIN))
+        told += len(pack_broadcast(broadcast(Finished(place), through), PLAIN))
     assert told < 500 * 1_000
 
 
@@ -242,4 +242,4 @@ def test_frames_are_those_of_the_protocol(is_text: bool, length: int, byte: byte
     """Our frames are what a library for the protocol makes of the same content."""
     content = byte * length
     made = Frame(Opcode.TEXT if is_text else Opcode.BINARY, content).serialize(mask=False)
-    assert framed(Payload(is_text, content)) == made
+    assert pack_frame(Payload(is_text, content)) == made

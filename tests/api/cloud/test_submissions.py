@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cases import for_each
-from fairlead.api.cloud.submissions import EXTRA_BYTES_MAX, SUBMITTED, TARGETS_MAX, malformed, read_submission
+from fairlead.api.cloud.submissions import EXTRA_BYTES_MAX, SUBMITTED, TARGETS_MAX, malformed_body, read_submission
 from fairlead.documents.members import BadDocumentError, members_of
 from fairlead.domain.faults import BodyTooLarge, FaultError
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
@@ -24,7 +24,7 @@ def read(body: Any, usage_source: str | None = None) -> NewJob:
     try:
         members = members_of(content, SUBMITTED)
     except BadDocumentError as error:
-        raise malformed(error.reason) from error
+        raise malformed_body(error.reason) from error
     return read_submission(members, _FIELDS, usage_source)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.api.jobs.jobs import SUBMITTED, malformed, read_submission
+from fairlead.api.jobs.jobs import SUBMITTED, malformed_body, read_submission
 from fairlead.api.jobs.queries import read_list_query
 from fairlead.documents.members import BadDocumentError, members_of
 from fairlead.domain.faults import FaultError
@@ -57,7 +57,7 @@ def submitted(content: bytes, key: bytes | None = None) -> NewJob:
     try:
         members = members_of(content, SUBMITTED)
     except BadDocumentError as error:
-        raise malformed(error) from error
+        raise malformed_body(error) from error
     return read_submission(members, ["api_key_service_org"], key)
 
 

@@ -14,7 +14,7 @@ from fairlead.domain.assets.filenames import (
     is_numbered,
     is_web_link,
     leads_elsewhere,
-    numbered,
+    number_name,
     read_reference,
     split_name,
 )
@@ -69,7 +69,7 @@ def test_cleaned_name_is_bounded_and_never_a_path(text: str) -> None:
     name = clean_name(text)
     if name is not None:
         assert clean_name(name) == name
-        assert is_kept_name(numbered(name, 10**9))
+        assert is_kept_name(number_name(name, 10**9))
         assert read_reference(name) is not None
         assert not leads_elsewhere(name)
 
@@ -79,15 +79,15 @@ def test_numbered_name_belongs_to_its_own_name_alone(text: str, number: int) -> 
     """A numbered name is known as one of its name, and as no other's."""
     name = clean_name(text)
     if name is not None:
-        assert is_numbered(numbered(name, number), name)
+        assert is_numbered(number_name(name, number), name)
         assert not is_numbered(name, name)
-        assert not is_numbered(numbered(name, number), f"x{name}")
+        assert not is_numbered(number_name(name, number), f"x{name}")
 
 
 def test_number_stands_before_the_extension() -> None:
     """The number comes before the extension; what is too long for one is none."""
-    assert numbered("photo.tar.gz", 2) == "photo.tar (2).gz"
-    assert numbered("photo", 1) == "photo (1)"
+    assert number_name("photo.tar.gz", 2) == "photo.tar (2).gz"
+    assert number_name("photo", 1) == "photo (1)"
     assert split_name(".png") == (".png", "")
     assert not is_numbered("photo (copy).png", "photo.png")
     assert not is_numbered("photo ().png", "photo.png")

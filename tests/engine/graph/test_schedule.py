@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.engine.graph.cycles import ordered, way_round
+from fairlead.engine.graph.cycles import sort_topologically, way_round
 from fairlead.engine.graph.schedule import DependencyCycleError, Schedule
 
 Needs = dict[int, list[int]]
@@ -107,7 +107,7 @@ def test_nodes_that_need_each_other_are_reported() -> None:
 def test_every_cycle_is_found(sources: list[list[int]]) -> None:
     """Held against the definition: two nodes are in one knot when each can be reached from the other."""
     reach = {start: _reachable(start, sources) for start in range(12)}
-    order, knots = ordered(["0"], lambda node: _names(sources[int(node)]))
+    order, knots = sort_topologically(["0"], lambda node: _names(sources[int(node)]))
     assert sorted(map(int, order)) == sorted({0} | reach[0])
     expected = {
         frozenset(other for other in reach[node] if node in reach[other])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairlead.engine.media.arrays import Array
-from fairlead.engine.media.sounds import resampled, sound
+from fairlead.engine.media.sounds import resample, sound
 from fairlead.engine.nodes import audio
 
 
@@ -121,11 +121,11 @@ def test_twenty_decibels_are_ten_times_the_amplitude(decibels: int, factor: floa
 @pytest.mark.parametrize(("rate", "wanted"), [(24_000, 48_000), (44_100, 48_000), (48_000, 44_099), (48_000, 8_000)])
 def test_resampling_keeps_tones_below_both_limits(rate: int, wanted: int) -> None:
     """A tone far below both limits stays what it is, and one above the lower limit is gone."""
-    made = resampled(_sine(1_000, rate, 1)[None, None], rate, wanted)[0, 0]
+    made = resample(_sine(1_000, rate, 1)[None, None], rate, wanted)[0, 0]
     expected = _sine(1_000, wanted, 1)
     assert len(made) == wanted
     assert np.abs(made - expected)[200:-200].max() < 0.0002
-    high = resampled(_sine(0.45 * rate, rate, 1)[None, None], rate, 8_000)[0, 0]
+    high = resample(_sine(0.45 * rate, rate, 1)[None, None], rate, 8_000)[0, 0]
     assert np.abs(high)[200:-200].max() < 0.002
 
 

@@ -12,7 +12,7 @@ import pytest
 from engine.packs.conftest import PACK, Load, WatchedBench, copied
 from fairlead.engine.hosts.service import PackReport
 from fairlead.engine.nodes.families import own_nodes
-from fairlead.engine.nodes.registry import Registry, described
+from fairlead.engine.nodes.registry import Registry, describe
 from fairlead.engine.packs.loader import load_packs
 
 _GOOD: Final = """
@@ -49,7 +49,7 @@ def test_pack_with_a_strange_name_is_loaded(custom_nodes: Path, load: Load) -> N
         (name, 1, None) for name in ("a-pack", "b.pack", "c pack", "single")
     ]
     assert list(registry) == ["a-pack", "b.pack", "c pack", "single"]
-    assert described(registry["a-pack"].definition)["python_module"] == "custom_nodes.a-pack"
+    assert describe(registry["a-pack"].definition)["python_module"] == "custom_nodes.a-pack"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_editors_are_told_all_of_a_packs_classes(party: WatchedBench) -> None:
 
 def test_editors_are_told_all_of_inputs_that_grow(party: WatchedBench) -> None:
     """Growing inputs, choices, matched and mixed types are told in the words editors know."""
-    told = described(party.registry["PartyJoin"].definition)
+    told = describe(party.registry["PartyJoin"].definition)
     required, optional = told["input"]["required"], told["input"]["optional"]
     template = {"input": {"required": {"part": ["STRING", {}]}}, "prefix": "part", "min": 1, "max": 5}
     assert required["parts"] == ["COMFY_AUTOGROW_V3", {"template": template}]

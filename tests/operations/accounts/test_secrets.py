@@ -17,10 +17,10 @@ from fairlead.identity.secret_ring import (
     FixedSecrets,
     RingEntry,
     SecretFile,
-    announced,
+    announce,
     new_text,
     read_ring,
-    rotated,
+    rotate_ring,
     without_former,
     write_ring,
 )
@@ -186,12 +186,12 @@ def test_servers_learn_of_a_rotation_from_their_file(tmp_path: Path) -> None:
     """Within a second, or at once where something was sealed with a secret that is missed."""
     path, now = tmp_path / "secret-key", [0.0]
     first, second = (SecretFile(path, make=True, now=lambda: now[0]) for _ in range(2))
-    write_ring(path, rotated(read_ring(path), NOW))
+    write_ring(path, rotate_ring(read_ring(path), NOW))
     assert [one.id for one in second.known()] == [one.id for one in first.known()]
     now[0] += 1
     current, former = first.known()
     assert second.known(fresh=True)[0].id == current.id != former.id
-    write_ring(path, without_former(rotated(read_ring(path), NOW)))
+    write_ring(path, without_former(rotate_ring(read_ring(path), NOW)))
     path.chmod(0o644)
     now[0] += 1
     assert first.known()[0].id == current.id, "a file that cannot be used changes nothing"
@@ -202,9 +202,9 @@ def test_servers_learn_of_a_rotation_from_their_file(tmp_path: Path) -> None:
 
 def test_announced_secret_becomes_the_current_one() -> None:
     """It is known before it is used; announcing twice announces one."""
-    entries = announced([RingEntry(new_text())])
-    assert announced(entries) == entries
-    changed = rotated(entries, NOW)
+    entries = announce([RingEntry(new_text())])
+    assert announce(entries) == entries
+    changed = rotate_ring(entries, NOW)
     assert [entry.text for entry in changed] == [entries[1].text, entries[0].text]
     assert (changed[0].is_next, changed[1].former_since) == (False, NOW)
     assert without_former(changed) == changed[:1]

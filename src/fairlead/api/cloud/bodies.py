@@ -30,10 +30,10 @@ async def read_document(request: Request, values: int, limit: int = BODY_MAX) ->
 
 async def read_fields(request: Request, fields: type[T]) -> T:
     """A small JSON body; one that is empty has no fields. JobFaultError, FaultError."""
-    return decoded(await read_small_json(request, BODY_MAX) or b"{}", fields)
+    return decode(await read_small_json(request, BODY_MAX) or b"{}", fields)
 
 
-def decoded(content: bytes, fields: type[T]) -> T:
+def decode(content: bytes, fields: type[T]) -> T:
     """Read JSON; JobFaultError(BadSubmission), which repeats nothing of it but where it is wrong."""
     try:
         return msgspec.json.decode(content, type=fields)

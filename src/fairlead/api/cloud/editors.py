@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.api.cloud.bodies import decoded, read_content, read_document
+from fairlead.api.cloud.bodies import decode, read_content, read_document
 from fairlead.api.cloud.documents import SystemStats, UserFile, UserStatus, UserStorage
 from fairlead.api.cloud.wire import FEATURES, answer
 from fairlead.api.http.route import caller_of
@@ -110,7 +110,7 @@ class EditorHandlers(msgspec.Struct, frozen=True):
     async def change_settings(self, request: Request) -> Response:
         """`POST /settings`: change some, and leave the others as they are."""
         caller = caller_of(request)
-        changes = decoded(await read_document(request, self.document_values), dict[str, msgspec.Raw])
+        changes = decode(await read_document(request, self.document_values), dict[str, msgspec.Raw])
         await self.documents.change_settings(caller, {name: bytes(raw) for name, raw in changes.items()})
         return answer({})
 
@@ -123,7 +123,7 @@ class EditorHandlers(msgspec.Struct, frozen=True):
     async def change_setting(self, request: Request) -> Response:
         """`POST /settings/{id}`: change one."""
         caller = caller_of(request)
-        content = bytes(decoded(await read_document(request, self.document_values), msgspec.Raw))
+        content = bytes(decode(await read_document(request, self.document_values), msgspec.Raw))
         await self.documents.change_settings(caller, {request.path_params["setting"]: content})
         return answer({})
 

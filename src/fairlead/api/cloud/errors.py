@@ -10,10 +10,10 @@ from typing import NamedTuple, assert_never
 from starlette.exceptions import HTTPException
 
 from fairlead.api.cloud.documents import CloudError, CloudErrorTold
-from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
+from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, make_refusal, refused_method
 from fairlead.api.http.asgi import Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
-from fairlead.documents.fitting import fitted
+from fairlead.documents.fitting import fit
 from fairlead.domain.assets.faults import AssetFaultError, ContentBlocked
 from fairlead.domain.faults import (
     Fault,
@@ -63,11 +63,11 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
         told = error.fault.error
         same = {"code": told.get("type"), "message": told.get("message")}
         body = {"error": told, "node_errors": error.fault.node_errors, **same}
-        return refused(400, fitted(body), "invalid_workflow")
+        return make_refusal(400, fit(body), "invalid_workflow")
     worded, more_headers = _word(error, scope)
-    content = fitted(error_document(worded.type, worded.message))
+    content = fit(error_document(worded.type, worded.message))
     result = worded.result or worded.type
-    return refused(worded.status, content, result, retry_after=worded.retry_after, more_headers=more_headers)
+    return make_refusal(worded.status, content, result, retry_after=worded.retry_after, more_headers=more_headers)
 
 
 def error_document(type_: str, message: str) -> CloudError:

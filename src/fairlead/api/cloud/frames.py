@@ -59,12 +59,12 @@ class Payload(NamedTuple):
     content: bytes
 
 
-def packed(broadcast: Broadcast, reading: Reading) -> bytes:
+def pack_broadcast(broadcast: Broadcast, reading: Reading) -> bytes:
     """Everything a broadcast has to say to a client, as frames that may be written to its connection as they are."""
     variant = _variant(broadcast, reading)
     encoded = broadcast.encoded.get(variant)
     if encoded is None:
-        encoded = broadcast.encoded[variant] = b"".join(framed(payload) for payload in payloads(broadcast, variant))
+        encoded = broadcast.encoded[variant] = b"".join(pack_frame(payload) for payload in payloads(broadcast, variant))
     return encoded
 
 
@@ -89,7 +89,7 @@ def message(kind: str, data: Mapping[str, object]) -> Payload:
     return Payload(is_text=True, content=_encode({"type": kind, "data": data}))
 
 
-def framed(payload: Payload) -> bytes:
+def pack_frame(payload: Payload) -> bytes:
     """One frame of the WebSocket protocol as a server sends it (RFC 6455, 5.2)."""
     first = _FINAL_TEXT if payload.is_text else _FINAL_BINARY
     length = len(payload.content)
@@ -139,7 +139,7 @@ def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # 
         case Progress(place, value, most):
             return "progress", {"value": _number(value), "max": _number(most), **job, "node": place.node}
         case Executed() as executed:
-            return "executed", {**_shown(executed), **job}
+            return "executed", {**_output_of(executed), **job}
         case Stopped() | Failed() as failed:
             return "execution_error", {**job, **_failure(failed), **at}
         case Succeeded():
@@ -159,7 +159,7 @@ def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # 
             assert_never(never)
 
 
-def _shown(executed: Executed) -> Mapping[str, object]:
+def _output_of(executed: Executed) -> Mapping[str, object]:
     place, ui = executed.place, ShownValues.encoded(executed.ui)
     return {"node": place.node, "display_node": place.display, "output": ui.raw}
 

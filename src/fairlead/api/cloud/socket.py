@@ -18,10 +18,10 @@ from fairlead.api.cloud.frames import (
     PLAIN,
     Payload,
     Reading,
-    framed,
     hello,
     message,
-    packed,
+    pack_broadcast,
+    pack_frame,
     payloads,
 )
 from fairlead.api.cloud.wire import FEATURES
@@ -175,7 +175,9 @@ class _Socket:
         """Tell what happens, until nothing more will be told."""
         while broadcasts := await self._subscription.next():
             if self._takes_frames:
-                await self._send({"type": FRAMES, "frames": [packed(each, self._reading) for each in broadcasts]})
+                await self._send(
+                    {"type": FRAMES, "frames": [pack_broadcast(each, self._reading) for each in broadcasts]}
+                )
             else:
                 await self._say([payload for each in broadcasts for payload in payloads(each, self._reading)])
 
@@ -216,7 +218,7 @@ class _Socket:
 
     async def _say(self, said: Sequence[Payload]) -> None:
         if self._takes_frames:
-            await self._send({"type": FRAMES, "frames": [framed(payload) for payload in said]})
+            await self._send({"type": FRAMES, "frames": [pack_frame(payload) for payload in said]})
             return
         for is_text, content in said:
             told = {"text": content.decode()} if is_text else {"bytes": content}

@@ -83,7 +83,7 @@ def asked_job(request: Request) -> str:
     return job_id
 
 
-def malformed(reason: str) -> JobFaultError:
+def malformed_body(reason: str) -> JobFaultError:
     """What is said of a body that is no JSON object, or cannot be read."""
     return _bad("invalid_json", f"The body is no JSON object that can be submitted: {reason}.")
 
@@ -171,7 +171,7 @@ class PromptHandlers(msgspec.Struct, frozen=True):
         try:
             members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
         except BadDocumentError as error:
-            raise malformed(error.reason) from error
+            raise malformed_body(error.reason) from error
         del content  # what is needed of it is in the members
         new = read_submission(members, self.key_fields, request.headers.get("comfy-usage-source"))
         job = await self.submitter.submit(caller, new)

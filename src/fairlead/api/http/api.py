@@ -25,7 +25,7 @@ from fairlead.api.http.asgi import (
     begin,
     headers_of_every_answer,
 )
-from fairlead.api.http.route import Authorize, Bind, Endpoint, Route, authorized
+from fairlead.api.http.route import Authorize, Bind, Endpoint, Route, require_caller
 from fairlead.domain.assets.faults import AssetFaultError
 from fairlead.domain.deployments import DeploymentFaultError
 from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable
@@ -56,7 +56,7 @@ class Refusal(msgspec.Struct, frozen=True):
     result: str
 
 
-def refused(
+def make_refusal(
     status: int, content: bytes, result: str, *, retry_after: int | None = None, more_headers: Headers | None = None
 ) -> Refusal:
     """A refusal in JSON, which nobody on the way may keep. `retry_after` in seconds, told as one at least."""
@@ -172,7 +172,7 @@ def routes_of(routes: Iterable[Route], bind: Bind, authorize: Authorize, prefix:
     for route in routes:
         endpoint = bind(route.handler)
         if route.access.is_checked_first:
-            endpoint = authorized(endpoint, authorize)
+            endpoint = require_caller(endpoint, authorize)
         for path in route.paths:
             paths.setdefault(prefix + path, {})[route.method] = endpoint
     return [routing.Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]

@@ -47,7 +47,7 @@ def is_known(request: Request, etag: str) -> bool:
     return "*" in tags or any(tag.removeprefix("W/") == etag for tag in tags)
 
 
-def tagged(request: Request, content: bytes, etag: str, caching: str) -> Response:
+def answer_tagged(request: Request, content: bytes, etag: str, caching: str) -> Response:
     """A JSON document with its tag, or 304 when the caller has it. `caching` says how long it may be kept."""
     headers = {"ETag": etag, "Cache-Control": caching}
     if is_known(request, etag):

@@ -49,7 +49,7 @@ Authorize: TypeAlias = Callable[[Request], Awaitable[Caller]]
 _CALLER: Final = "fairlead.caller"
 
 
-def authorized(endpoint: Endpoint, authorize: Authorize) -> Endpoint:
+def require_caller(endpoint: Endpoint, authorize: Authorize) -> Endpoint:
     """An endpoint behind a credential check; it learns the caller from `caller_of`."""
 
     async def checked(request: Request) -> Response:

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple, assert_never
 
 from starlette.exceptions import HTTPException
 
-from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
+from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, make_refusal, refused_method
 from fairlead.api.http.asgi import Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.api.jobs.documents import JobsError, JobsErrorCode, JobsErrorTold
-from fairlead.documents.fitting import fitted
+from fairlead.documents.fitting import fit
 from fairlead.domain.assets.faults import (
     AssetFault,
     AssetFaultError,
@@ -124,8 +124,8 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
         told["organization_id"] = worded.organization_id
     if worded.details:
         told["details"] = worded.details
-    content = fitted(JobsError(error=told))
-    return refused(worded.status, content, worded.code, retry_after=worded.retry_after, more_headers=more_headers)
+    content = fit(JobsError(error=told))
+    return make_refusal(worded.status, content, worded.code, retry_after=worded.retry_after, more_headers=more_headers)
 
 
 def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error

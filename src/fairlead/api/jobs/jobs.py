@@ -82,7 +82,7 @@ def read_submission(members: Members, key_fields: Sequence[str], idempotency_key
     )
 
 
-def malformed(error: BadDocumentError) -> JobFaultError:
+def malformed_body(error: BadDocumentError) -> JobFaultError:
     """What is said of a body that is no JSON object, or cannot be read."""
     if error.is_too_deep:
         return _bad("The body is nested too deeply.")
@@ -171,7 +171,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
         try:
             members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
         except BadDocumentError as error:
-            raise malformed(error) from error
+            raise malformed_body(error) from error
         del content  # what is needed of it is in the members
         new = read_submission(members, self.key_fields, header(request.scope, b"idempotency-key"))
         if new.labels and not self.archive:

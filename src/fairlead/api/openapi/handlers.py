@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.http.headers import HeaderNames
-from fairlead.api.http.representations import tagged
+from fairlead.api.http.representations import answer_tagged
 from fairlead.domain.catalog.schema import strong_etag
 
 
@@ -33,7 +33,7 @@ class DocumentHandlers:
     async def show_document(self, request: Request) -> Response:
         """`GET /openapi.json`: every API in one OpenAPI document, for everybody."""
         content, etag = self._made
-        return tagged(request, content, etag, _CACHING)
+        return answer_tagged(request, content, etag, _CACHING)
 
     @cached_property
     def _made(self) -> tuple[bytes, str]:

@@ -4,11 +4,11 @@ from typing import Final, NamedTuple, assert_never
 
 from starlette.exceptions import HTTPException
 
-from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
+from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, make_refusal, refused_method
 from fairlead.api.http.asgi import Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.api.registry.wire import ErrorName, ShownError
-from fairlead.documents.fitting import fitted
+from fairlead.documents.fitting import fit
 from fairlead.domain.faults import (
     Fault,
 )
@@ -40,8 +40,8 @@ class _Worded(NamedTuple):
 def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the registry."""
     worded, more_headers = _word(error, scope)
-    content = fitted(ShownError(worded.error, worded.message))
-    return refused(worded.status, content, worded.error, retry_after=worded.retry_after, more_headers=more_headers)
+    content = fit(ShownError(worded.error, worded.message))
+    return make_refusal(worded.status, content, worded.error, retry_after=worded.retry_after, more_headers=more_headers)
 
 
 def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:

@@ -22,7 +22,7 @@ from fairlead.api.http.headers import (
 )
 from fairlead.api.router.documents import InputError, InputViolation, RouterError
 from fairlead.api.router.generations import Generation
-from fairlead.documents.fitting import fitted
+from fairlead.documents.fitting import fit
 from fairlead.domain.faults import (
     CommittedSpendExceeded,
     ConcurrencyLimitExceeded,
@@ -48,13 +48,13 @@ def error_response(fault: Fault, generation: Generation, names: HeaderNames) -> 
         headers.append((RETRY_AFTER, b"%d" % max(1, retry_after)))
     headers += _extra_headers(fault, names)
     if isinstance(fault, InputRejected):
-        return status, headers, fitted(InputError(detail=[_violation(found) for found in fault.violations]))
+        return status, headers, fit(InputError(detail=[_violation(found) for found in fault.violations]))
     body: RouterError = {"detail": detail, "error_type": name}
     if isinstance(fault, InvalidInput) and (reason := _shown_reason(fault.upstream)):
         body["upstream_detail"] = reason
     if isinstance(fault, ContentPolicyViolation) and fault.subject:
         body["refusal_subject"] = fault.subject
-    return status, headers, fitted(body)
+    return status, headers, fit(body)
 
 
 def committed_headers(limit: int, committed: int) -> Headers:

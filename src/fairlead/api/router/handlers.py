@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import SCHEMA_CACHING
-from fairlead.api.http.representations import tagged
+from fairlead.api.http.representations import answer_tagged
 from fairlead.api.http.route import caller_of
 from fairlead.api.router.generations import generation_of
 from fairlead.api.router.runs import model_id_of
@@ -36,7 +36,7 @@ class Handlers(msgspec.Struct, frozen=True):
         catalog = self.catalog.current
         page = self.catalog.page(caller, asked.limit, asked.build, asked.after, asked.wanted)
         content = _encode(list_response(page, catalog.build, self.catalog.today()))
-        return tagged(request, content, strong_etag(content), SCHEMA_CACHING)
+        return answer_tagged(request, content, strong_etag(content), SCHEMA_CACHING)
 
     async def show_model(self, request: Request) -> Response:
         """`GET /models/{provider}/{model}`: one model (R-05)."""
@@ -50,7 +50,7 @@ class Handlers(msgspec.Struct, frozen=True):
         """`GET …/openapi.json`: the document calls are validated against (R-07, R-08)."""
         caller = self._caller(request)
         document = self._find(request, caller).openapi
-        return tagged(request, document.content, document.etag, SCHEMA_CACHING)
+        return answer_tagged(request, document.content, document.etag, SCHEMA_CACHING)
 
     async def show_snapshot(self, request: Request) -> Response:
         """`GET /router-schemas/{provider}/{model}.json`: an authored schema as it is now, without a key (R-09)."""

@@ -42,14 +42,14 @@ def clean_name(given: str) -> str | None:
     return None if plain.strip(". ") == "" else _shorten(plain)
 
 
-def numbered(name: str, number: int) -> str:
+def number_name(name: str, number: int) -> str:
     """The name of another file that was to be called the same, such as `photo (1).png`."""
     stem, extension = split_name(name)
     return f"{stem} ({number}){extension}"
 
 
 def is_numbered(candidate: str, name: str) -> bool:
-    """Whether a name is one that `numbered` makes of another."""
+    """Whether `number_name` makes a name of another."""
     stem, extension = split_name(name)
     middle = candidate.removeprefix(f"{stem} (").removesuffix(f"){extension}")
     return middle.isascii() and middle.isdecimal() and candidate == f"{stem} ({middle}){extension}"

@@ -75,7 +75,7 @@ def translate(translation: Translation, body: Mapping[str, object]) -> Translate
             carried.update(_carry(move, body, target))
         except CannotExpressError as error:
             reasons.update({pointer: str(error) or _NO_WORD for pointer in _places(move, body)})
-    left = _uncarried(body, carried)
+    left = _find_uncarried(body, carried)
     return Translated(target, tuple(f"{_spelled(at)}: {_reason(translation, at, reasons)}" for at in left))
 
 
@@ -193,7 +193,7 @@ def _places(move: Move, body: Mapping[str, object]) -> Iterator[Pointer]:
         yield from (place for place, _ in find_all(body, pointer))
 
 
-def _uncarried(document: object, carried: set[Pointer], above: Pointer = ()) -> Iterator[Pointer]:
+def _find_uncarried(document: object, carried: set[Pointer], above: Pointer = ()) -> Iterator[Pointer]:
     """The places nothing was carried from, each named at the highest level at which that is so."""
     members = _members(document)
     for name, value in members:
@@ -201,7 +201,7 @@ def _uncarried(document: object, carried: set[Pointer], above: Pointer = ()) -> 
         if place in carried or value is None:
             continue
         if any(one[: len(place)] == place for one in carried):
-            yield from _uncarried(value, carried, place)
+            yield from _find_uncarried(value, carried, place)
         else:
             yield place
 

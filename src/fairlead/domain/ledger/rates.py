@@ -378,7 +378,7 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
         product: Decimal | int = 1
         for factor in one.product:
             # As most are a value; to name a member by its class takes longer than all the rest.
-            number = _value(factor, asked) if factor.reading is _VALUE else _counted(factor, asked)
+            number = _value(factor, asked) if factor.reading is _VALUE else _count(factor, asked)
             if number is None:
                 return None
             product *= number
@@ -388,7 +388,7 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
     return min(total, component.at_most)
 
 
-def _counted(factor: Factor, asked: Pricing) -> Decimal | int | None:
+def _count(factor: Factor, asked: Pricing) -> Decimal | int | None:
     match factor.reading:
         case Reading.BYTES:
             return asked.size

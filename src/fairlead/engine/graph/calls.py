@@ -13,7 +13,7 @@ import numpy as np
 
 from fairlead.engine.graph.graph import Link
 from fairlead.engine.graph.live import LiveNode
-from fairlead.engine.nodes.interface import accepted
+from fairlead.engine.nodes.interface import select_named
 from fairlead.engine.nodes.node import Blocked, Definition, Result
 from fairlead.engine.nodes.node_context import NodeContext, current
 
@@ -65,7 +65,7 @@ class BadResultError(TypeError):
 def perform(step: Step) -> Performed:
     """Execute a node whose function is an ordinary one."""
     with current(step.context):
-        return _performed(step)
+        return _perform(step)
 
 
 async def perform_concurrently(step: Step) -> Performed:
@@ -74,11 +74,11 @@ async def perform_concurrently(step: Step) -> Performed:
         return await _performed_concurrently(step)
 
 
-def _performed(step: Step) -> Performed:
+def _perform(step: Step) -> Performed:
     call: Mapping[str, object] = {}
     results = []
     try:
-        wanted = _wanted(step)
+        wanted = _find_wanted(step)
         if wanted:
             return Wants(wanted)
         for call in _calls(step):
@@ -89,12 +89,12 @@ def _performed(step: Step) -> Performed:
     except BaseException as error:  # noqa: BLE001 -- a node may fail in any way, and that is its job's error
         step.context.discard_files()
         return Raised(error, call)
-    return _returned(step, results)
+    return _collect_results(step, results)
 
 
 async def _performed_concurrently(step: Step) -> Performed:
     try:
-        wanted = await asyncio.to_thread(_wanted, step) if step.missing else []
+        wanted = await asyncio.to_thread(_find_wanted, step) if step.missing else []
         if wanted:
             return Wants(wanted)
         room = asyncio.Semaphore(_CONCURRENT_CALLS_MAX)
@@ -111,10 +111,10 @@ async def _performed_concurrently(step: Step) -> Performed:
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- a node may fail in any way, and that is its job's error
         step.context.discard_files()
         return Raised(error)
-    return _returned(step, [result for result in ended if not isinstance(result, Raised)])
+    return _collect_results(step, [result for result in ended if not isinstance(result, Raised)])
 
 
-def merged(
+def merge_results(
     definition: Definition, results: Sequence[Result | Blocked], resolve: Callable[[Link], Sequence[object]]
 ) -> list[list[object]]:
     """The values of all calls as one list for each output; links are followed by `resolve`."""
@@ -150,7 +150,7 @@ def _protect(values: Sequence[object]) -> None:
                 item.flags.writeable = False
 
 
-def _returned(step: Step, results: Sequence[Result | Blocked]) -> Returned:
+def _collect_results(step: Step, results: Sequence[Result | Blocked]) -> Returned:
     """A blocker that says something says it where it blocks first; from there on it is silent."""
     if not any(isinstance(result, Blocked) for result in results):
         return Returned(results, ())
@@ -174,7 +174,7 @@ def _calls(step: Step) -> Iterator[dict[str, object]]:
         yield {path: values[min(index, len(values) - 1)] for path, values in step.inputs.items()}
 
 
-def _wanted(step: Step) -> list[str]:
+def _find_wanted(step: Step) -> list[str]:
     """The lazy inputs that the node asks for, of those it does not have."""
     needed = step.definition.needed
     if needed is None or not step.missing:
@@ -184,8 +184,8 @@ def _wanted(step: Step) -> list[str]:
         if _blocker(call) is None:
             flat = {**call, **_unknown(step)}
             arguments = step.node.interface.nested(flat, step.node.expected)
-            asked = needed(**accepted(needed, arguments, step.context))
-            said = asyncio.run(_awaited(asked)) if inspect.isawaitable(asked) else asked
+            asked = needed(**select_named(needed, arguments, step.context))
+            said = asyncio.run(_await(asked)) if inspect.isawaitable(asked) else asked
             names.update(dict.fromkeys(said or ()))
     return [name for name in names if name in step.missing]
 
@@ -195,7 +195,7 @@ def _unknown(step: Step) -> dict[str, object]:
     return dict.fromkeys(step.missing, [None] if step.definition.is_input_list else None)
 
 
-async def _awaited(value: Awaitable[object]) -> Any:
+async def _await(value: Awaitable[object]) -> Any:
     return await value
 
 

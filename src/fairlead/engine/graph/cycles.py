@@ -7,7 +7,7 @@ Sources = Callable[[str], Collection[str]]
 """The nodes that a node needs."""
 
 
-def ordered(roots: Iterable[str], sources: Sources) -> tuple[list[str], list[list[str]]]:
+def sort_topologically(roots: Iterable[str], sources: Sources) -> tuple[list[str], list[list[str]]]:
     """Everything the roots need, themselves included, each after what it needs; and the knots.
 
     A knot is a largest group of nodes that all need each other, or one node that needs itself; it begins with the node

@@ -24,7 +24,7 @@ from fairlead.engine.graph.calls import (
     Returned,
     Step,
     Wants,
-    merged,
+    merge_results,
     merged_ui,
     perform,
     perform_concurrently,
@@ -35,7 +35,7 @@ from fairlead.engine.graph.live import LiveGraph, LiveNode
 from fairlead.engine.graph.schedule import Schedule
 from fairlead.engine.graph.signatures import Signature, encode, signature
 from fairlead.engine.nodes.context import InterruptedByCallerError
-from fairlead.engine.nodes.interface import accepted
+from fairlead.engine.nodes.interface import select_named
 from fairlead.engine.nodes.node import Blocked, Result
 from fairlead.engine.nodes.node_context import ALONE, Files, NodeContext, Outside, Stop, current
 from fairlead.engine.nodes.registry import Registry
@@ -60,16 +60,16 @@ def _fingerprint(node: LiveNode, context: Any) -> bytes | None:
     values = {**dict.fromkeys(node.links), **node.constants}
     if node.interface.definition.is_input_list:
         values = {path: [value] for path, value in values.items()}
-    arguments = accepted(make, node.interface.nested(values, node.expected), context)
+    arguments = select_named(make, node.interface.nested(values, node.expected), context)
     try:
         with current(context):
             made = make(**arguments)
-            return encode(asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made)
+            return encode(asyncio.run(_await(made)) if inspect.isawaitable(made) else made)
     except (Exception, SystemExit):  # noqa: BLE001 -- without a fingerprint a class may depend on anything
         return None
 
 
-async def _awaited(value: Awaitable[object]) -> object:
+async def _await(value: Awaitable[object]) -> object:
     return await value
 
 
@@ -197,13 +197,13 @@ class _Execution:
         if makers:
             made = await self._loop.run_in_executor(self._executor.worker, fingerprints, makers, self._context)
         for node in reached:
-            self._signatures[node.id] = self._signed(node, made.get(node.id, b""))
+            self._signatures[node.id] = self._sign(node, made.get(node.id, b""))
             self._holds_all = self._holds_all or node.interface.wants_live_graph
             if not self._is_cached(node):
                 self._claim(node.id, node.sources)
         return reached
 
-    def _signed(self, node: LiveNode, fingerprint: bytes | None) -> Signature | None:
+    def _sign(self, node: LiveNode, fingerprint: bytes | None) -> Signature | None:
         if fingerprint is None:
             return None
         interface = node.interface
@@ -337,7 +337,7 @@ class _Execution:
         self._schedule.wait(node.id, [source for source in wanted if source not in self._values])
 
     def _finish(self, node: LiveNode, results: Sequence[Result | Blocked]) -> None:
-        outputs = merged(node.interface.definition, results, self._value)
+        outputs = merge_results(node.interface.definition, results, self._value)
         ui = merged_ui(results)
         self._values[node.id] = outputs
         self._executed.append(node.id)

@@ -36,8 +36,8 @@ def failure(
         place,
         node_type,
         _type_name(error),
-        _shortened(_message(error), _TEXT_LENGTH_MAX),
-        [_shortened(line, _TEXT_LENGTH_MAX) for line in lines[: 2 * _FRAMES_MAX]],
+        _shorten(_message(error), _TEXT_LENGTH_MAX),
+        [_shorten(line, _TEXT_LENGTH_MAX) for line in lines[: 2 * _FRAMES_MAX]],
         {shown_text(name): _shown_list(value) for name, value in inputs.items()},
         executed,
     )
@@ -45,14 +45,14 @@ def failure(
 
 def shown_text(value: object) -> str:
     """A text of a node as it can be told: no longer than a message, and nothing but characters."""
-    return _shortened(str(value), _TEXT_LENGTH_MAX)
+    return _shorten(str(value), _TEXT_LENGTH_MAX)
 
 
 def _type_name(error: BaseException) -> str:
     """The names of C-12 where one fits; else built-in errors by their bare names, others with their module."""
     kind, given = type(error), getattr(error, "exception_type", None)
     if isinstance(given, str):
-        return _shortened(given, _NAME_LENGTH_MAX)
+        return _shorten(given, _NAME_LENGTH_MAX)
     if _is_out_of_memory(error):
         return _OUT_OF_MEMORY
     if isinstance(error, InvalidGraphError):
@@ -88,10 +88,10 @@ def _message(error: BaseException) -> str:
 
 def _shown_list(value: object) -> list[object]:
     values = value if isinstance(value, list) else [value]
-    return [_shown(item) for item in values[:_VALUES_MAX]]
+    return [_show(item) for item in values[:_VALUES_MAX]]
 
 
-def _shown(value: object) -> object:
+def _show(value: object) -> object:
     """Small values as they are, arrays by their shape, anything else by its type: it may be endless."""
     match value:
         case None | bool():
@@ -101,7 +101,7 @@ def _shown(value: object) -> object:
         case int():
             return value if value.bit_length() <= _INTEGER_BITS_MAX else _large(value)
         case str():
-            return _shortened(value, _VALUE_LENGTH_MAX)
+            return _shorten(value, _VALUE_LENGTH_MAX)
         case np.ndarray():
             return f"{value.dtype} array {list(value.shape)}"
         case _:
@@ -112,7 +112,7 @@ def _large(value: int) -> str:
     return str(value) if value.bit_length() <= _VALUE_LENGTH_MAX else f"int of {value.bit_length()} bits"
 
 
-def _shortened(text: str, length: int) -> str:
+def _shorten(text: str, length: int) -> str:
     """Also without halves of characters, which nobody can send."""
     short = text if len(text) <= length else f"{text[:length]}…"
     return short if short.isascii() else short.encode("utf-8", "replace").decode()

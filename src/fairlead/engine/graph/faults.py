@@ -95,19 +95,19 @@ def return_type_mismatch(at: At, received: object, link: Sequence[object]) -> Fa
 def invalid_input_type(at: At, value: object, type_: str, error: Exception) -> Fault:
     """A constant cannot be read as what the input takes."""
     words = f"Failed to convert an input value to a {type_} value"
-    info = at.info(received_value=value, exception_message=shortened(str(error)))
-    return Fault("invalid_input_type", words, f"{at.path}, {shown(value)}, {shortened(str(error))}", info)
+    info = at.info(received_value=value, exception_message=shorten(str(error)))
+    return Fault("invalid_input_type", words, f"{at.path}, {show_value(value)}, {shorten(str(error))}", info)
 
 
 def value_smaller_than_min(at: At, value: object, least: object) -> Fault:
     """A number is below its bound."""
-    words = f"Value {shown(value)} smaller than min of {least}"
+    words = f"Value {show_value(value)} smaller than min of {least}"
     return Fault("value_smaller_than_min", words, at.path, at.info(received_value=value))
 
 
 def value_bigger_than_max(at: At, value: object, most: object) -> Fault:
     """A number is above its bound."""
-    words = f"Value {shown(value)} bigger than max of {most}"
+    words = f"Value {show_value(value)} bigger than max of {most}"
     return Fault("value_bigger_than_max", words, at.path, at.info(received_value=value))
 
 
@@ -116,12 +116,12 @@ def value_not_in_list(at: At, value: object, choices: Sequence[object]) -> Fault
     is_long = len(choices) > _SHOWN_CHOICES_MAX
     listed = f"(list of length {len(choices)})" if is_long else str(list(choices))
     info = {"input_name": at.path, "input_config": None if is_long else at.config, "received_value": value}
-    return Fault("value_not_in_list", "Value not in list", f"{at.path}: '{shown(value)}' not in {listed}", info)
+    return Fault("value_not_in_list", "Value not in list", f"{at.path}: '{show_value(value)}' not in {listed}", info)
 
 
 def custom_validation_failed(at: At, value: object, words: str) -> Fault:
     """The node's own check refuses an input."""
-    details = f"{at.path} - {shortened(words)}" if words else at.path
+    details = f"{at.path} - {shorten(words)}" if words else at.path
     info = at.info(received_value=value)
     return Fault("custom_validation_failed", "Custom validation failed for node", details, info)
 
@@ -134,18 +134,18 @@ def dependency_cycle(node: str, way: Sequence[str], details: str) -> Fault:
 
 def exception_during_validation(error: BaseException, *, is_output: bool, **info: object) -> Fault:
     """A check broke, or a link leads nowhere."""
-    facts = {**info, "exception_type": type(error).__name__, "exception_message": shortened(str(error))}
+    facts = {**info, "exception_type": type(error).__name__, "exception_message": shorten(str(error))}
     if is_output:
-        return Fault("exception_during_validation", "Exception when validating node", shortened(str(error)), facts)
+        return Fault("exception_during_validation", "Exception when validating node", shorten(str(error)), facts)
     words = "Exception when validating inner node"
-    return Fault("exception_during_inner_validation", words, shortened(str(error)), facts)
+    return Fault("exception_during_inner_validation", words, shorten(str(error)), facts)
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A constant as a message repeats it."""
-    return shortened(str(value))
+    return shorten(str(value))
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A text that a message can hold."""
     return text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]}…"

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from fairlead.domain.jobs.events import Place
-from fairlead.engine.graph.cycles import ordered
+from fairlead.engine.graph.cycles import sort_topologically
 from fairlead.engine.graph.graph import NODES_MAX, Graph, Link, Node, as_link
 from fairlead.engine.nodes.interface import Expected, Interface
 from fairlead.engine.nodes.registry import Registry
@@ -58,7 +58,7 @@ class LiveGraph:
     def __getitem__(self, node: str) -> LiveNode:
         found = self._nodes.get(node)
         if found is None:
-            found = self._nodes[node] = self._prepared(self._graph[node], Place(node, node), 0)
+            found = self._nodes[node] = self._prepare(self._graph[node], Place(node, node), 0)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -80,7 +80,7 @@ class LiveGraph:
         def sources(node: str) -> Sequence[str]:
             return [source for source in self[node].sources if source not in beyond] if beyond else self[node].sources
 
-        order, _ = ordered((root for root in roots if root not in beyond), sources)
+        order, _ = sort_topologically((root for root in roots if root not in beyond), sources)
         return [self[node] for node in order]
 
     def expand(self, parent: LiveNode, call: int, document: Mapping[str, object]) -> dict[str, str]:
@@ -101,7 +101,7 @@ class LiveGraph:
 
     def linked(self, value: object, ids: Mapping[str, str]) -> object:
         """A value of a node that gave a graph: a link, if it leads to a node there is, or what it was."""
-        link = _linked(value, ids)
+        link = _link(value, ids)
         return link if isinstance(link, Link) and link.node in self else value
 
     def _made_by(self, parent: LiveNode, ids: Mapping[str, str], id_: str, node: Any) -> LiveNode:
@@ -109,12 +109,12 @@ class LiveGraph:
             raise ExpansionError(f"there is a node {ids[id_]} already")
         match node:
             case {"class_type": str(class_type), "inputs": dict(inputs)} if class_type in self._registry:
-                values = {name: _linked(value, ids) for name, value in inputs.items()}
+                values = {name: _link(value, ids) for name, value in inputs.items()}
             case _:
                 raise ExpansionError(f"node {ids[id_]} is of no class there is")
         display = str(node.get("override_display_id") or parent.place.display)
         place = Place(ids[id_], display, parent.id, parent.place.real_node)
-        return self._prepared(Node(ids[id_], class_type, values), place, parent.depth + 1)
+        return self._prepare(Node(ids[id_], class_type, values), place, parent.depth + 1)
 
     def _refuse_loose_links(self, ids: Iterable[str]) -> None:
         for id_ in ids:
@@ -122,7 +122,7 @@ class LiveGraph:
                 if source not in self:
                     raise ExpansionError(f"node {id_} links to {source}, which is not there")
 
-    def _prepared(self, node: Node, place: Place, depth: int) -> LiveNode:
+    def _prepare(self, node: Node, place: Place, depth: int) -> LiveNode:
         interface = self._registry[cast("str", node.class_type)]
         expected, takes_unknown = interface.expected(node.inputs), interface.definition.takes_unknown
         links: dict[str, Link] = {}
@@ -141,7 +141,7 @@ class LiveGraph:
         return LiveNode(place, interface, expected, constants, links, raw or _NO_LINKS, lazy, sources, depth)
 
 
-def _linked(value: object, ids: Mapping[str, str]) -> object:
+def _link(value: object, ids: Mapping[str, str]) -> object:
     """An input of a node's graph: a link, by the new id of what it links to, or what it was."""
     link = value if isinstance(value, Link) else as_link(value)
     return value if link is None else Link(ids.get(link.node, link.node), link.slot)

@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from fairlead.engine.graph import faults
-from fairlead.engine.graph.cycles import ordered, way_round
+from fairlead.engine.graph.cycles import sort_topologically, way_round
 from fairlead.engine.graph.faults import At, Fault, NodeFaults
 from fairlead.engine.graph.graph import BadLink, Graph, Link, Node
-from fairlead.engine.nodes.interface import AUTOGROW, DYNAMIC_COMBO, Expected, Interface, accepted, spec_of
+from fairlead.engine.nodes.interface import AUTOGROW, DYNAMIC_COMBO, Expected, Interface, select_named, spec_of
 from fairlead.engine.nodes.node import Declared
 from fairlead.engine.nodes.node_context import current
 from fairlead.engine.nodes.registry import Registry
@@ -89,12 +89,12 @@ class _Validation:
 
     async def run(self) -> Validated:
         """Check every node an output needs, sources first."""
-        order, knots = ordered(self._outputs, self._sources)
+        order, knots = sort_topologically(self._outputs, self._sources)
         self._note_cycles(knots)
         for node in order:
             await self._check(self._graph[node])
         made = tuple(output for output in self._outputs if output not in self._bad)
-        node_faults = self._reported(order)
+        node_faults = self._report(order)
         if not made:
             own = [fault for output in self._outputs for fault in self._faults.get(output, ())]
             raise InvalidGraphError(faults.outputs_failed(own[:_REPORTED_NODES_MAX]), node_faults)
@@ -149,7 +149,7 @@ class _Validation:
                 self._faults[node] = [faults.dependency_cycle(node, shown, details)]
             self._bad.update(knot)
 
-    def _reported(self, order: Sequence[str]) -> dict[str, NodeFaults]:
+    def _report(self, order: Sequence[str]) -> dict[str, NodeFaults]:
         if not self._faults:
             return {}
         dependent = self._dependent_outputs(order)
@@ -169,9 +169,9 @@ class _Validation:
         dependent: dict[str, tuple[str, ...]] = {}
         for node in reversed(order):
             own = (node,) if node in self._output_set else ()
-            mine = dependent[node] = _merged(own, dependent.get(node, ()))
+            mine = dependent[node] = _merge(own, dependent.get(node, ()))
             for source in self._sources(node):
-                dependent[source] = _merged(dependent.get(source, ()), mine)
+                dependent[source] = _merge(dependent.get(source, ()), mine)
         return dependent
 
 
@@ -215,7 +215,7 @@ class _NodeCheck:
         nested = self._interface.nested(given, self._expected)
         if self._takes_types:
             nested[_TYPES] = types
-        arguments = accepted(own, nested, context)
+        arguments = select_named(own, nested, context)
         try:
             with current(context):
                 said = own(**arguments)
@@ -233,7 +233,7 @@ class _NodeCheck:
             return faults.bad_linked_input(at, value.value)
         if isinstance(value, Link):
             return self._link_fault(at, input_, value, types[path])
-        self.values[path], fault = converted(value, at, input_.declared)
+        self.values[path], fault = convert(value, at, input_.declared)
         self.has_converted |= self.values[path] is not value
         if fault is not None or self._is_own(path):
             return fault
@@ -265,7 +265,7 @@ def _parameters(function: Callable[..., object] | None) -> frozenset[str] | None
     return frozenset(parameter.name for parameter in parameters)
 
 
-def _merged(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+def _merge(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     """Two lists merged, without duplicates and at most as many as are reported; an equal list is shared."""
     if not first or first == second:
         return second
@@ -273,7 +273,7 @@ def _merged(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     return (first + added)[:_DEPENDENT_OUTPUTS_MAX] if added else first
 
 
-def converted(value: object, at: At, declared: Declared) -> tuple[object, Fault | None]:
+def convert(value: object, at: At, declared: Declared) -> tuple[object, Fault | None]:
     """The constant converted to the input's type by Python's rules: the text "false" is true, and "5" is 5."""
     reader = _READERS.get(declared.type) if declared.choices is None else None
     if reader is None:

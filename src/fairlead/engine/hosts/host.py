@@ -9,7 +9,7 @@ from typing import Any, Final
 import jiter
 import msgspec
 
-from fairlead.documents.fitting import fitted
+from fairlead.documents.fitting import fit
 from fairlead.domain.jobs.events import Ending, Failed, Place
 from fairlead.engine.graph.cache import ResultCache
 from fairlead.engine.graph.documents import read_document
@@ -134,4 +134,4 @@ def _written(graph: Graph) -> bytes:
 
 def _told(faults: dict[str, Any]) -> bytes:
     """What is wrong, as JSON within a bound: it repeats values of the workflow, and words of nodes."""
-    return fitted(plain(faults, FRAME_BYTES_MAX // 2, WRITTEN), _TOLD_BYTES_MAX)
+    return fit(plain(faults, FRAME_BYTES_MAX // 2, WRITTEN), _TOLD_BYTES_MAX)

@@ -11,7 +11,7 @@ from fairlead.engine.hosts.plain import WRITTEN, plain
 from fairlead.engine.hosts.service import FRAME_BYTES_MAX, LoadedNodes, PackReport
 from fairlead.engine.nodes.families import own_nodes
 from fairlead.engine.nodes.partner_nodes import partner_nodes as partners_in
-from fairlead.engine.nodes.registry import Registry, described
+from fairlead.engine.nodes.registry import Registry, describe
 from fairlead.engine.packs.loader import load_packs
 
 
@@ -31,7 +31,7 @@ class Loaded(msgspec.Struct, frozen=True):
     def told(self) -> LoadedNodes:
         """What the server is told of it."""
         wanted = [name for name in self.registry if not (self.packs and name in self.own)]
-        classes = {name: described(self.registry[name].definition) for name in wanted}
+        classes = {name: describe(self.registry[name].definition) for name in wanted}
         # What packs declare may hold anything.
         object_info = msgspec.json.encode(plain(classes, FRAME_BYTES_MAX // 2, WRITTEN))
         return LoadedNodes(self.packs, object_info, self.keeps_folder)

@@ -8,7 +8,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.engine.media.arrays import FRAME_PIXELS_MAX
-from fairlead.engine.media.pictures import UnreadablePictureError, opened
+from fairlead.engine.media.pictures import UnreadablePictureError, open_picture
 
 _EDGE_MAX: Final = 16_384
 _TEXTS_MAX: Final = 64 * 2**20
@@ -26,7 +26,7 @@ def render(order: Render) -> Rendered:
         return Rendered(error=f"There is no way {order.how[:20]!r} to show a picture.")
     target = Path(order.target)
     try:
-        with opened(Path(order.original)) as image:
+        with open_picture(Path(order.original)) as image:
             _rendered(order, image, target)
     except UnreadablePictureError as error:
         problem = _words(error)
@@ -87,7 +87,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _masked(original: Image.Image, mask: Path) -> Image.Image:
     """The colours of one picture and the alpha of another, which is scaled to its size (engine-wire, 2.5)."""
-    with opened(mask) as drawn:
+    with open_picture(mask) as drawn:
         alpha = _upright(drawn).convert("RGBA").getchannel("A")
     if alpha.size != original.size:
         alpha = alpha.resize(original.size, Image.Resampling.BILINEAR)

@@ -33,7 +33,7 @@ from fairlead.engine.nodes.context import (
     NoSuchFileError,
     SavedFile,
 )
-from fairlead.engine.nodes.files import extension_of, filled
+from fairlead.engine.nodes.files import extension_of, fill_prefix
 from fairlead.engine.nodes.node_context import Stop
 from fairlead.processes.rpc import Answer, Call, Declined, Method, Record, framed, read_frame
 
@@ -207,7 +207,7 @@ class FilesClient:
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
         """A place in the scratch folder, and the name that the server gives. ValueError for a prefix of no use."""
         suffix = extension_of(extension)
-        return self._named(filled(prefix, sizes), suffix, kind, is_exact=False)
+        return self._named(fill_prefix(prefix, sizes), suffix, kind, is_exact=False)
 
     def named_file(self, name: str, kind: str) -> tuple[Path, SavedFile]:
         """A place in the scratch folder for a file of exactly this name."""

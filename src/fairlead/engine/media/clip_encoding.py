@@ -73,7 +73,7 @@ def _ivf_packets(content: bytes) -> list[bytes]:
 def av1(folder: Path, images: Iterable[Array], rate: Fraction, crf: float, check: Check) -> PictureStream:
     """Images [H,W,3] as AV1 of a quality from 0, the best, to 63."""
     path = folder / "frames.avif"
-    frames = (_checked(Image.fromarray(frame), check) for frame in _even(images))
+    frames = (_check_frame(Image.fromarray(frame), check) for frame in _even(images))
     first = next(frames)
     others = [*islice(frames, 1)]
     quality = round(100 * (1 - min(max(crf, 0), _CRF_MAX) / _CRF_MAX))
@@ -88,7 +88,7 @@ def av1(folder: Path, images: Iterable[Array], rate: Fraction, crf: float, check
     return PictureStream("av01", *first.size, rate, packets, keys, track.settings["av1C"])
 
 
-def _checked(frame: Image.Image, check: Check) -> Image.Image:
+def _check_frame(frame: Image.Image, check: Check) -> Image.Image:
     check()
     return frame
 

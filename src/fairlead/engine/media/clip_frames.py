@@ -42,7 +42,7 @@ class Facts(msgspec.Struct, frozen=True):
 def probe(path: Path) -> Facts:
     """What a file says of its pictures. ValueError for what is no video, or has larger frames than fit."""
     check_kind(path)
-    with _opened(path) as capture:
+    with _open(path) as capture:
         if capture is None:
             width, height, rate, seconds = clip_library.probe(path)
         else:
@@ -103,7 +103,7 @@ def _as_images(found: list[Bytes]) -> Array:
 
 def _frames(path: Path) -> Iterator[tuple[float, Bytes]]:
     """The frames in bytes, [H,W,3], each with the second it is shown at."""
-    with _opened(path) as capture:
+    with _open(path) as capture:
         if capture is None:
             yield from clip_library.frames(path)
             return
@@ -124,7 +124,7 @@ def _frames(path: Path) -> Iterator[tuple[float, Bytes]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[cv2.VideoCapture | None]:
+def _open(path: Path) -> Iterator[cv2.VideoCapture | None]:
     """The file in the library that comes with us, or None when only the optional one reads it."""
     capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
     try:

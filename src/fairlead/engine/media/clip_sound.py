@@ -69,8 +69,8 @@ def _opus(head: bytes, packets: Sequence[bytes], last: int | None) -> tuple[Arra
     tags = b"OpusTags" + struct.pack("<II", 0, 0)
     whole = sum(map(sound_files.opus_duration, packets))
     ends = sound_files.opus_positions(list(packets), whole if last is None else last)
-    return _decoded(ogg.stream([head, tags], zip(packets, ends, strict=True)))
+    return _decode(ogg.stream([head, tags], zip(packets, ends, strict=True)))
 
 
-def _decoded(stream: bytes) -> tuple[Array, int]:
+def _decode(stream: bytes) -> tuple[Array, int]:
     return sound_files.read(io.BytesIO(stream))

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairlead.engine.media import clip_encoding, clip_frames, clip_library, clip_sound, mp4, mp4_writing, pictures, webm
 from fairlead.engine.media.arrays import Array
-from fairlead.engine.media.sounds import Sound, parts, resampled, sound
+from fairlead.engine.media.sounds import Sound, parts, resample, sound
 from fairlead.engine.media.streams import OpusStream
 
 _RATE_STEPS: Final = 1_000
@@ -294,9 +294,9 @@ def _write_mp4(path: Path, given: Components, codec: str, metadata: Mapping[str,
     heard = _heard(given, rate)
     if clip_library.is_there():
         size = given.images.shape[2] // 2 * 2, given.images.shape[1] // 2 * 2
-        images = _checked(given.images[:, : size[1], : size[0], :3], check)
+        images = _check_each(given.images[:, : size[1], : size[0], :3], check)
         aac = heard and (
-            resampled(heard[0][None], heard[1], min(heard[1], _AAC_RATE_MAX))[0],
+            resample(heard[0][None], heard[1], min(heard[1], _AAC_RATE_MAX))[0],
             min(heard[1], _AAC_RATE_MAX),
         )
         clip_library.write(path, "mp4", "h264", images, size, rate, aac, texts, bit_depth=given.bit_depth)
@@ -327,7 +327,7 @@ def write_webm(
     texts = pictures.as_json(metadata)
     if clip_library.is_there():
         size = images.shape[2] // 2 * 2, images.shape[1] // 2 * 2
-        wanted = _checked(images[:, : size[1], : size[0], :3], check)
+        wanted = _check_each(images[:, : size[1], : size[0], :3], check)
         clip_library.write(path, "webm", codec, wanted, size, rate, None, texts, crf=crf)
         return
     with _folder(path) as folder:
@@ -338,7 +338,7 @@ def write_webm(
         webm.write(path, frames, texts)
 
 
-def _checked(images: Array, check: Check) -> Iterable[Array]:
+def _check_each(images: Array, check: Check) -> Iterable[Array]:
     for image in images:
         check()
         yield image

@@ -48,7 +48,7 @@ def _shelf(rate: int, gain_db: float, frequency: float, quality: float) -> tuple
     return gain, cosine, 2 * math.sqrt(gain) * alpha
 
 
-def filtered(waveform: Array, coefficients: Coefficients) -> Array:
+def apply_filter(waveform: Array, coefficients: Coefficients) -> Array:
     """Samples [batch, channels, samples] after a filter, clipped to 1. ValueError for an unstable filter."""
     b, a = (np.asarray(of) / coefficients[1][0] for of in coefficients)
     if not (abs(a[2]) < 1 and abs(a[1]) < 1 + a[2]):

@@ -41,8 +41,8 @@ def stream(headers: Sequence[bytes], body: Iterable[tuple[bytes, int]]) -> bytes
     """A logical stream: each header on pages of its own, then packets, each with the position it ends at."""
     pages: list[tuple[int, int, bytes, bytes]] = []
     for header in headers:
-        pages.extend(_paged([(header, 0)]))
-    pages.extend(_paged(list(body)))
+        pages.extend(_split_in_pages([(header, 0)]))
+    pages.extend(_split_in_pages(list(body)))
     made = bytearray()
     for number, (flags, position, lacing, content) in enumerate(pages):
         edges = (_FIRST if number == 0 else 0) | (_LAST if number == len(pages) - 1 else 0)
@@ -50,7 +50,7 @@ def stream(headers: Sequence[bytes], body: Iterable[tuple[bytes, int]]) -> bytes
     return bytes(made)
 
 
-def _paged(body: Sequence[tuple[bytes, int]]) -> Iterator[tuple[int, int, bytes, bytes]]:
+def _split_in_pages(body: Sequence[tuple[bytes, int]]) -> Iterator[tuple[int, int, bytes, bytes]]:
     """Flags, position, lacing and content of the pages that packets fill."""
     lacing, content = bytearray(), bytearray()
     position, is_continued = _NO_POSITION, False

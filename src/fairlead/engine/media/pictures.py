@@ -46,10 +46,10 @@ class Picture(msgspec.Struct, frozen=True):
 
 def to_bytes(values: Array) -> Bytes:
     """Values between 0 and 1 as bytes, cut off, not rounded: 0.5 is 127. What is beyond is clipped, no number is 0."""
-    return _clipped(np.float32(255.0) * values, 255).astype(np.uint8)
+    return _clip(np.float32(255.0) * values, 255).astype(np.uint8)
 
 
-def _clipped(values: Array, most: float) -> Array:
+def _clip(values: Array, most: float) -> Array:
     # Unlike `clip`, these prefer a number to none.
     clipped: Array = np.fmin(np.fmax(values, np.float32(0)), np.float32(most))
     return clipped
@@ -65,7 +65,7 @@ def read(path: Path, frames_max: int = FRAMES_MAX) -> Picture:
 
     UnreadablePictureError for what is no picture, or has more frames or pixels than fit.
     """
-    with opened(path) as image:
+    with open_picture(path) as image:
         colours: list[Array] = []
         alphas: list[Array | None] = []
         for frame in _frames(image, frames_max):
@@ -75,12 +75,12 @@ def read(path: Path, frames_max: int = FRAMES_MAX) -> Picture:
                 continue  # turned another way than the first
             colours.append(found)
             alphas.append(_alpha(frame))
-    return Picture(np.stack(colours), _stacked(alphas, colours[0].shape[:2]))
+    return Picture(np.stack(colours), _stack(alphas, colours[0].shape[:2]))
 
 
 def read_channel(path: Path, channel: str) -> Array:
     """One channel of the first frame of a file, [H,W]: R, G, B or A; a picture without alpha is opaque."""
-    with opened(path) as image:
+    with open_picture(path) as image:
         frame = next(_frames(image, 1))
         if channel != "A":
             return np.ascontiguousarray(_colours(frame)[..., "RGB".index(channel)])
@@ -90,7 +90,7 @@ def read_channel(path: Path, channel: str) -> Array:
 
 def read_painting(path: Path, width: int, height: int) -> Array:
     """The first frame of a file with its alpha, [1,H,W,4], scaled by Lanczos to a size if it has another."""
-    with opened(path) as image:
+    with open_picture(path) as image:
         painting = next(_frames(image, 1)).convert("RGBA")
         if painting.size != (width, height):
             painting = painting.resize((width, height), Image.Resampling.LANCZOS)
@@ -98,7 +98,7 @@ def read_painting(path: Path, width: int, height: int) -> Array:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Image.Image]:
+def open_picture(path: Path) -> Iterator[Image.Image]:
     """A file as the library opens it, by its header; what the library raises meanwhile is UnreadablePictureError."""
     try:
         with Image.open(path, formats=_FORMATS) as image:
@@ -155,7 +155,7 @@ def _alpha(frame: Image.Image) -> Array | None:
     return from_bytes(np.asarray(frame.convert("RGBA").getchannel("A")))
 
 
-def _stacked(alphas: Sequence[Array | None], shape: tuple[int, ...]) -> Array | None:
+def _stack(alphas: Sequence[Array | None], shape: tuple[int, ...]) -> Array | None:
     if all(alpha is None for alpha in alphas):
         return None
     return np.stack([np.ones(shape, np.float32) if alpha is None else alpha for alpha in alphas])
@@ -190,7 +190,7 @@ def encode_png_16(image: Array, texts: Mapping[str, object], compression: int) -
     channels = image.shape[2]
     if channels not in (1, 3, 4):
         raise ValueError(f"An image of {channels} channels cannot be saved in 16 bits.")
-    values = _clipped(np.float32(_WHITE_16) * image, _WHITE_16).astype(np.uint16)
+    values = _clip(np.float32(_WHITE_16) * image, _WHITE_16).astype(np.uint16)
     order = {1: (0,), 3: (2, 1, 0), 4: (2, 1, 0, 3)}[channels]  # the encoder takes blue first
     _, encoded = cv2.imencode(".png", values[..., order], [cv2.IMWRITE_PNG_COMPRESSION, compression])
     png = encoded.tobytes()

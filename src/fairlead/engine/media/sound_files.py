@@ -11,7 +11,7 @@ import soundfile
 
 from fairlead.engine.media import ogg, pictures
 from fairlead.engine.media.arrays import Array, check_samples
-from fairlead.engine.media.sounds import RATE_MAX, resampled
+from fairlead.engine.media.sounds import RATE_MAX, resample
 
 _READABLE: Final = frozenset({"WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "CAF", "FLAC", "OGG", "MP3"})
 _BLOCK: Final = 65_536
@@ -83,7 +83,7 @@ def write_mp3(path: Path, samples: Array, rate: int, texts: Mapping[str, object]
         low, high = next(_MP3_BIT_RATES[least] for least in (32_000, 16_000, 8_000) if wanted >= least)
         level = (high - min(max(int(quality[:-1]), low), high)) / (high - low)
         options = {"bitrate_mode": "CONSTANT", "compression_level": level}
-    _write(path, resampled(samples[None], rate, wanted)[0], wanted, format="MP3", subtype="MPEG_LAYER_III", **options)
+    _write(path, resample(samples[None], rate, wanted)[0], wanted, format="MP3", subtype="MPEG_LAYER_III", **options)
     tag = _id3(pictures.as_json(texts))
     made = path.read_bytes()
     path.write_bytes(tag + made)
@@ -105,7 +105,7 @@ def opus(path: Path, samples: Array, rate: int, quality: str) -> bytes:
     # The library counts from 6 to 256 kbit/s a channel.
     level = 1 - (int(quality[:-1]) * 1_000 / channels - 6_000) / 250_000
     _write(
-        path, resampled(samples[None], rate, wanted)[0], wanted, format="OGG", subtype="OPUS",
+        path, resample(samples[None], rate, wanted)[0], wanted, format="OGG", subtype="OPUS",
         compression_level=min(max(level, 0.0), 1.0),
     )  # fmt: skip
     return path.read_bytes()

@@ -38,7 +38,7 @@ def parts(given: Sound) -> tuple[Array, int]:
     return waveform, rate
 
 
-def resampled(waveform: Array, rate: int, wanted: int) -> Array:
+def resample(waveform: Array, rate: int, wanted: int) -> Array:
     """The same sound at another rate: sinc interpolation in a Hann window over six zero crossings.
 
     The pass band ends at 99 % of the lower of both Nyquist frequencies, as in the peer's library.
@@ -77,4 +77,4 @@ def at_one_rate(first: Sound, second: Sound) -> tuple[Array, Array, int]:
     waveform, rate = parts(first)
     other, other_rate = parts(second)
     highest = max(rate, other_rate)
-    return resampled(waveform, rate, highest), resampled(other, other_rate, highest), highest
+    return resample(waveform, rate, highest), resample(other, other_rate, highest), highest

@@ -104,12 +104,12 @@ def merge_audio(
     except ValueError as error:
         raise ValueError("The sounds differ in their channels, or in how many they are.") from error
     check_samples(batch, channels, length)
-    mixed = _mixed(first, second, merge_method)
+    mixed = _mix(first, second, merge_method)
     loudest = float(np.abs(mixed).max(initial=0))
     return sound(mixed / np.float32(loudest) if loudest > 1 else mixed, rate)
 
 
-def _mixed(first: Array, second: Array, method: str) -> Array:
+def _mix(first: Array, second: Array, method: str) -> Array:
     match method:
         case "add":
             return first + second
@@ -148,7 +148,7 @@ def equalize(
     ]
     for gain, design, frequency, quality in filters:
         if gain:
-            waveform = equalizer.filtered(waveform, design(rate, gain, frequency, quality))
+            waveform = equalizer.apply_filter(waveform, design(rate, gain, frequency, quality))
     return sound(waveform, rate)
 
 

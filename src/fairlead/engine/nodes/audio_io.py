@@ -26,11 +26,11 @@ def _digest(context: Context, audio: str) -> str:
     return file_digest(context, audio)
 
 
-def _known(context: Context, audio: str | None) -> bool | str:
+def _is_known(context: Context, audio: str | None) -> bool | str:
     return known_file(context, audio, "audio")
 
 
-@node("LoadAudio", "Load Audio", "audio", outputs=(Output("AUDIO"),), fingerprint=_digest, validate=_known)
+@node("LoadAudio", "Load Audio", "audio", outputs=(Output("AUDIO"),), fingerprint=_digest, validate=_is_known)
 def load_audio(context: Context, audio: Annotated[str, combo(audio_upload=True, multiselect=False)]) -> Sound:
     """The sound of a file, which may also be a video."""
     path = context.input_file(audio)
@@ -43,14 +43,14 @@ def load_audio(context: Context, audio: Annotated[str, combo(audio_upload=True, 
     return sound(found[0][None], found[1])
 
 
-def _refused(audio: object = None) -> str:  # noqa: ARG001 -- whatever was recorded
+def _refuse(audio: object = None) -> str:  # noqa: ARG001 -- whatever was recorded
     return "A sound is recorded in a browser, not here. Upload it, and load it with LoadAudio."
 
 
-@node("RecordAudio", "Record Audio", "audio", outputs=(Output("AUDIO"),), validate=_refused)
+@node("RecordAudio", "Record Audio", "audio", outputs=(Output("AUDIO"),), validate=_refuse)
 def record_audio(audio: Annotated[object, socket("AUDIO_RECORD")]) -> Sound:
     """Refused: there is no microphone here."""
-    raise ValueError(_refused(audio))
+    raise ValueError(_refuse(audio))
 
 
 @node(
@@ -63,7 +63,7 @@ def save_audio(
     filename_prefix: Annotated[str, text("audio/ComfyUI", multiline=False)],
 ) -> Result:
     """Save each sound of a batch without loss, with the prompt and whatever else the caller wants in it."""
-    return _saved(context, audio, filename_prefix, {"format": "flac"})
+    return _save(context, audio, filename_prefix, {"format": "flac"})
 
 
 @node(
@@ -77,7 +77,7 @@ def save_audio_mp3(
     quality: Annotated[str, _MP3],
 ) -> Result:
     """Save each sound as MP3."""
-    return _saved(context, audio, filename_prefix, {"format": "mp3", "quality": quality})
+    return _save(context, audio, filename_prefix, {"format": "mp3", "quality": quality})
 
 
 @node(
@@ -91,7 +91,7 @@ def save_audio_opus(
     quality: Annotated[str, _OPUS],
 ) -> Result:
     """Save each sound as Opus."""
-    return _saved(context, audio, filename_prefix, {"format": "opus", "quality": quality})
+    return _save(context, audio, filename_prefix, {"format": "opus", "quality": quality})
 
 
 @node(
@@ -105,7 +105,7 @@ def save_audio_advanced(
     format: Annotated[Mapping[str, object], socket("COMFY_DYNAMICCOMBO_V3", options=_FORMATS)],  # noqa: A002 -- its name
 ) -> Result:
     """Save each sound as FLAC, MP3 or Opus."""
-    return _saved(context, audio, filename_prefix, format)
+    return _save(context, audio, filename_prefix, format)
 
 
 @node(
@@ -114,10 +114,10 @@ def save_audio_advanced(
 def preview_audio(context: Context, audio: Annotated[Sound, socket("AUDIO")]) -> Result:
     """Save each sound for watchers only, under names that nobody else's have."""
     letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(5))
-    return _saved(context, audio, f"ComfyUI_temp_{letters}", {"format": "flac"}, "temp")
+    return _save(context, audio, f"ComfyUI_temp_{letters}", {"format": "flac"}, "temp")
 
 
-def _saved(context: Context, audio: Sound, prefix: str, wanted: Mapping[str, Any], kind: str = "output") -> Result:
+def _save(context: Context, audio: Sound, prefix: str, wanted: Mapping[str, Any], kind: str = "output") -> Result:
     """Save the sounds of a batch one by one; `%batch_num%` in the prefix is the number of each."""
     waveform, rate = parts(audio)
     write = _writer(wanted, metadata(context))

@@ -13,7 +13,7 @@ from fairlead.engine.media.arrays import Array, check_items, check_size
 from fairlead.engine.media.pictures import as_picture
 from fairlead.engine.media.resampling import resize, scale
 from fairlead.engine.nodes.node import Output, bare_socket, integer, node, number, socket, text
-from fairlead.engine.nodes.transform import seeded, with_channels
+from fairlead.engine.nodes.transform import seeded_generator, with_channels
 
 _SEED_MAX: Final = (1 << 64) - 1
 _COLOUR_CHANNELS: Final = 3
@@ -37,7 +37,7 @@ def batch_images(
     ],
 ) -> Array:
     """One batch of several, each cropped and scaled to the size of the first."""
-    return joined(list(images.values()))
+    return join_batches(list(images.values()))
 
 
 @node("ImageBatch", "Batch Images (DEPRECATED)", "image/batch", outputs=(Output("IMAGE"),), is_deprecated=True)
@@ -45,10 +45,10 @@ def image_batch(
     image1: Annotated[Array, bare_socket("IMAGE")], image2: Annotated[Array, bare_socket("IMAGE")]
 ) -> Array:
     """One batch of two, the second cropped and scaled to the size of the first."""
-    return joined([image1, image2])
+    return join_batches([image1, image2])
 
 
-def joined(batches: Sequence[Array]) -> Array:
+def join_batches(batches: Sequence[Array]) -> Array:
     """One batch of several; an alpha that some lack is opaque."""
     if not batches:
         raise ValueError("There are no images to make a batch of.")
@@ -241,7 +241,7 @@ def shuffle_dataset(
     images: Annotated[list[Array], socket("IMAGE")], seed: Annotated[list[int], integer(0, 0, _SEED_MAX)]
 ) -> list[Array]:
     """The list in an order that follows from the seed."""
-    return [images[index] for index in seeded(seed[0]).permutation(len(images))]
+    return [images[index] for index in seeded_generator(seed[0]).permutation(len(images))]
 
 
 @node(
@@ -257,7 +257,7 @@ def shuffle_image_text_dataset(
     """Both lists in the order that follows from the seed, each text with its image."""
     if len(images) != len(texts):
         raise ValueError(f"{len(images)} images and {len(texts)} texts are no pairs.")
-    order = seeded(seed[0]).permutation(len(images))
+    order = seeded_generator(seed[0]).permutation(len(images))
     return [images[index] for index in order], [texts[index] for index in order]
 
 

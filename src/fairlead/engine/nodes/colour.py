@@ -50,7 +50,7 @@ def adjust_brightness(
     images: Annotated[Array, socket("IMAGE")], factor: Annotated[float, number(1.0, 0.0, 2.0)]
 ) -> Array:
     """Every value times the factor."""
-    return _held(images * np.float32(factor))
+    return _clip(images * np.float32(factor))
 
 
 @node(
@@ -61,7 +61,7 @@ def adjust_contrast(
     images: Annotated[Array, socket("IMAGE")], factor: Annotated[float, number(1.0, 0.0, 2.0)]
 ) -> Array:
     """Every value's distance from middle grey times the factor."""
-    return _held((images - 0.5) * np.float32(factor) + 0.5)
+    return _clip((images - 0.5) * np.float32(factor) + 0.5)
 
 
 @node(
@@ -100,7 +100,7 @@ def image_yuv_to_rgb(
     if not Y.shape[:3] == U.shape[:3] == V.shape[:3]:
         raise ValueError("Y, U and V must have one size, and the same number of images.")
     y, u, v = Y.mean(axis=-1), U.mean(axis=-1) - 0.5, V.mean(axis=-1) - 0.5
-    return _held(np.stack([y + 1.403 * v, y - 0.714 * v - 0.344 * u, y + 1.773 * u], axis=-1))
+    return _clip(np.stack([y + 1.403 * v, y - 0.714 * v - 0.344 * u, y + 1.773 * u], axis=-1))
 
 
 @node(
@@ -173,7 +173,7 @@ def color_transfer(
         context.check()
         frame = target[index : index + 1]
         match = shared or between(frame, reference[min(index, len(reference) - 1)][None])
-        frames.append(_held(frame + np.float32(strength) * (match(frame) - frame)))
+        frames.append(_clip(frame + np.float32(strength) * (match(frame) - frame)))
     return np.concatenate([np.concatenate(frames), image_target[..., 3:]], axis=-1)
 
 
@@ -184,7 +184,7 @@ def rgb_of(image: Array) -> Array:
     return image[..., :3]
 
 
-def _held(values: Array) -> Array:
+def _clip(values: Array) -> Array:
     """Values brought between 0 and 1."""
     held: Array = np.clip(values, 0.0, 1.0)
     return held
@@ -298,7 +298,7 @@ def _from_lab(lab: Array) -> Array:
     xyz = np.where(cube > _LAB_KNEE, cube**3, (cube - 4 / 29) * np.float32(3 * _LAB_KNEE**2))
     linear = xyz @ np.linalg.inv(_TO_XYZ / _WHITE[:, None]).T.astype(np.float32)
     power = 1.055 * np.maximum(linear, _LINEAR_KNEE) ** (1 / 2.4) - 0.055
-    return _held(np.where(linear > _LINEAR_KNEE, power, linear * 12.92))
+    return _clip(np.where(linear > _LINEAR_KNEE, power, linear * 12.92))
 
 
 NODES: Final = (

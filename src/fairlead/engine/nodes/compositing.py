@@ -34,20 +34,20 @@ def image_composite_masked(
 ) -> Array:
     """The source at (x, y) over the destination, as far as the mask lets it; it is cut off at the edges."""
     count, rows, columns, channels = destination.shape
-    source = as_many_channels(repeated(source, min(count, len(source))), channels)
+    source = as_many_channels(repeat_batch(source, min(count, len(source))), channels)
     if resize_source:
         source = resize(source, columns, rows, "bilinear")
     height, width = source.shape[1:3]
     left, top = min(x, columns), min(y, rows)
     visible = (slice(None), slice(0, min(height, rows - top)), slice(0, min(width, columns - left)))
-    portion = repeated(source[visible], count)
+    portion = repeat_batch(source[visible], count)
     result = destination.copy()
     target = result[:, top : top + portion.shape[1], left : left + portion.shape[2]]
     if mask is None:
         target[...] = portion
     else:
-        weights = mask_sized(repeated(mask, min(count, len(mask))), width, height)[visible]
-        weight = repeated(weights, count)[..., None]
+        weights = mask_sized(repeat_batch(mask, min(count, len(mask))), width, height)[visible]
+        weight = repeat_batch(weights, count)[..., None]
         target[...] = weight * portion + (1 - weight) * target
     return result
 
@@ -57,8 +57,8 @@ def join_image_with_alpha(image: Annotated[Array, socket("IMAGE")], alpha: Annot
     """The image, transparent where the mask is 1; the shorter batch starts again until it is as long as the other."""
     count, (rows, columns) = max(len(image), len(alpha)), image.shape[1:3]
     check_size(count, rows, columns)
-    opacity = 1.0 - repeated(mask_sized(alpha, columns, rows), count)
-    return np.concatenate([repeated(image, count)[..., :_COLOURS], opacity[..., None]], axis=-1)
+    opacity = 1.0 - repeat_batch(mask_sized(alpha, columns, rows), count)
+    return np.concatenate([repeat_batch(image, count)[..., :_COLOURS], opacity[..., None]], axis=-1)
 
 
 @node("SplitImageWithAlpha", "Split Image with Alpha", "image/compositing", outputs=(Output("IMAGE"), Output("MASK")))
@@ -109,7 +109,7 @@ def porter_duff_image_composite(
     return np.clip(plain, 0.0, 1.0), 1.0 - alpha[..., 0]
 
 
-def repeated(batch: Array, count: int) -> Array:
+def repeat_batch(batch: Array, count: int) -> Array:
     """A batch of so many: cut off, or begun again from its first as often as it takes."""
     if len(batch) == count:
         return batch

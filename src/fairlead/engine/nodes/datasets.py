@@ -45,7 +45,7 @@ def load_image_dataset_from_folder(context: Context, folder: Annotated[str, _FOL
     """The pictures right in a folder, in alphabetical order, as a list of images."""
     depth = len(PurePosixPath(folder).parts) + 1
     names = [name for name in _pictures(context, folder) if len(PurePosixPath(name).parts) == depth]
-    return _loaded(context, names)
+    return _load(context, names)
 
 
 @node(
@@ -65,7 +65,7 @@ def load_image_text_dataset_from_folder(
     check_items(len(names), "pictures")
     known = frozenset(context.input_files(folder))
     texts = {name: _text_next_to(context, name, known) for name in set(names)}
-    return _loaded(context, names), [texts[name] for name in names]
+    return _load(context, names), [texts[name] for name in names]
 
 
 def _pictures(context: Context, folder: str) -> list[str]:
@@ -79,7 +79,7 @@ def _times(folders: tuple[str, ...]) -> int:
     return min(int(count), 1 << 16) if count.isascii() and count.isdigit() else 1
 
 
-def _loaded(context: Context, names: list[str]) -> list[Array]:
+def _load(context: Context, names: list[str]) -> list[Array]:
     """The first frame of each file; one that is named again is the same array."""
     loaded: dict[str, Array] = {}
     pixels = 0
@@ -120,7 +120,7 @@ def save_image_dataset_to_folder(
     mode: Annotated[list[str], _MODE],
 ) -> Result:
     """Save each image of the list as a PNG in a folder of the outputs, over those of an earlier run or next to them."""
-    _saved(context, images, f"{folder_name[0]}/{filename_prefix[0]}", mode[0])
+    _save(context, images, f"{folder_name[0]}/{filename_prefix[0]}", mode[0])
     return Result()
 
 
@@ -137,14 +137,14 @@ def save_image_text_dataset_to_folder(
     texts: Annotated[list[str] | None, text(forceInput=True, multiline=False)] = None,
 ) -> Result:
     """Save each image of the list as a PNG in a folder of the outputs, and next to it its text, if it has one."""
-    names = _saved(context, images, f"{folder_name[0]}/{filename_prefix[0]}", mode[0])
+    names = _save(context, images, f"{folder_name[0]}/{filename_prefix[0]}", mode[0])
     for name, caption in zip(names, texts or (), strict=False):
         path, _ = context.named_file(f"{name}.txt")
         path.write_text(caption, encoding="utf-8")
     return Result()
 
 
-def _saved(context: Context, batches: list[Array], prefix: str, mode: str) -> list[str]:
+def _save(context: Context, batches: list[Array], prefix: str, mode: str) -> list[str]:
     """Save every image of the list; the names without their endings, of the first image of each value."""
     facts, number = metadata(context), 0
     names: list[str] = []

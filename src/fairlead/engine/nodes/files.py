@@ -48,29 +48,29 @@ class Folders:
         kind = annotated["kind"] if annotated else "input"
         path = self._within(kind, annotated["name"] if annotated and len(name) <= _PREFIX_LENGTH_MAX else name)
         if path is None or not path.is_file():
-            raise NoSuchFileError(f"there is no file {_shown(name)} in the {kind} folder")
+            raise NoSuchFileError(f"there is no file {_show(name)} in the {kind} folder")
         return path
 
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
         """Where to write a new file, and what it will be called. ValueError for a prefix that cannot be used."""
         if kind not in _NEW_KINDS:
-            raise ValueError(f"there is no folder for new files of the kind {_shown(kind)}")
+            raise ValueError(f"there is no folder for new files of the kind {_show(kind)}")
         suffix = extension_of(extension)
-        subfolder, name = _parts(filled(prefix, sizes))
+        subfolder, name = _parts(fill_prefix(prefix, sizes))
         folder = self._within(kind, subfolder)
         if folder is None:
-            raise ValueError(f"the prefix {_shown(prefix)} leads out of the folder for files")
+            raise ValueError(f"the prefix {_show(prefix)} leads out of the folder for files")
         folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
             filename = self._next(folder, name, suffix)
             self._reserved.add(folder / filename)
-        return self._staged(folder / filename, SavedFile(filename, subfolder, kind))
+        return self._stage(folder / filename, SavedFile(filename, subfolder, kind))
 
     def input_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs and in the folders right below it, in alphabetical order."""
         root, path = self._roots["input"], self._within("input", folder)
         if path is None or not path.is_dir():
-            raise NoSuchFileError(f"there is no folder {_shown(folder)} in the input folder")
+            raise NoSuchFileError(f"there is no folder {_show(folder)} in the input folder")
         found = [file.relative_to(root).as_posix() for file in _files_below(path)]
         return sorted(name for name in found if self._within("input", name) is not None)
 
@@ -78,10 +78,10 @@ class Folders:
         """Where to write a file of exactly this name. NoSuchFileError for a name that cannot be used."""
         path = self._within(kind, name) if kind in _NEW_KINDS else None
         if path is None or path == self._roots[kind] or not _can_be_named(path.name) or path.is_dir():
-            raise NoSuchFileError(f"{_shown(name)} is no name for a file in the {kind} folder")
+            raise NoSuchFileError(f"{_show(name)} is no name for a file in the {kind} folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         subfolder = path.parent.relative_to(self._roots[kind]).as_posix()
-        return self._staged(path, SavedFile(path.name, "" if subfolder == "." else subfolder, kind))
+        return self._stage(path, SavedFile(path.name, "" if subfolder == "." else subfolder, kind))
 
     def write(self, path: Path, content: bytes) -> None:
         """Write the bytes of a new file."""
@@ -113,7 +113,7 @@ class Folders:
             self._reserved.discard(final)
             final.unlink(missing_ok=True)
 
-    def _staged(self, final: Path, saved: SavedFile) -> tuple[Path, SavedFile]:
+    def _stage(self, final: Path, saved: SavedFile) -> tuple[Path, SavedFile]:
         path = final.with_name(f"{_PARTIAL}{final.name}")
         self._new[path] = saved
         return path, saved
@@ -146,7 +146,7 @@ class Folders:
             return filename
 
 
-def filled(prefix: str, sizes: Mapping[str, int]) -> str:
+def fill_prefix(prefix: str, sizes: Mapping[str, int]) -> str:
     """The prefix with its placeholders filled in; unknown ones stay."""
     if len(prefix) > _PREFIX_LENGTH_MAX:
         raise ValueError(f"the prefix of a file has at most {_PREFIX_LENGTH_MAX} characters")
@@ -167,7 +167,7 @@ def extension_of(extension: str) -> str:
     """An extension without its dot. ValueError for anything but letters and digits."""
     found = _EXTENSION.fullmatch(extension)
     if found is None:
-        raise ValueError(f"{_shown(extension)} is no extension of a file")
+        raise ValueError(f"{_show(extension)} is no extension of a file")
     return found[1]
 
 
@@ -176,7 +176,7 @@ def _parts(prefix: str) -> tuple[str, str]:
     normal = os.path.normpath(prefix) if prefix else ""
     subfolder, name = os.path.split(normal)
     if name in {".", ".."} or not _can_be_named(name):
-        raise ValueError(f"the prefix {_shown(prefix)} cannot begin the name of a file")
+        raise ValueError(f"the prefix {_show(prefix)} cannot begin the name of a file")
     return subfolder, name
 
 
@@ -210,5 +210,5 @@ def _final(path: Path) -> Path:
     return path.with_name(path.name.removeprefix(_PARTIAL))
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return repr(text if len(text) <= _NAME_BYTES_MAX else f"{text[:_NAME_BYTES_MAX]}…")

@@ -89,7 +89,7 @@ def image_quantize(
     ],
 ) -> Array:
     """The image in at most so many colours, chosen for it, and the levels between them dithered."""
-    return np.stack([_quantized(to_bytes(frame), colors, dither) for frame in _frames(rgb_of(image), context)])
+    return np.stack([_quantize(to_bytes(frame), colors, dither) for frame in _frames(rgb_of(image), context)])
 
 
 @node("Morphology", "Apply Morphology", "image/filters", outputs=(Output("IMAGE"),))
@@ -155,7 +155,7 @@ def _gaussian(image: Array, radius: int, sigma: float) -> Array:
 # --- Fewer colours ----------------------------------------------------------------------------------------------------
 
 
-def _quantized(pixels: Bytes, colors: int, dither: str) -> Array:
+def _quantize(pixels: Bytes, colors: int, dither: str) -> Array:
     picture = Image.fromarray(pixels)
     # Pillow dithers only towards a palette it is given, so the palette is chosen first.
     palette = picture.quantize(colors=colors)
@@ -189,21 +189,21 @@ def _bayer(order: int) -> Array:
 # --- Morphology -------------------------------------------------------------------------------------------------------
 
 
-def _eroded(image: Array, size: int) -> Array:
+def _erode(image: Array, size: int) -> Array:
     return _extreme(image, size // 2, (size - 1) // 2, np.minimum)
 
 
-def _dilated(image: Array, size: int) -> Array:
+def _dilate(image: Array, size: int) -> Array:
     # The mirror image of the erosion's window, so that opening and closing do not move an image by even windows.
     return _extreme(image, (size - 1) // 2, size // 2, np.maximum)
 
 
-def _opened(image: Array, size: int) -> Array:
-    return _dilated(_eroded(image, size), size)
+def _open(image: Array, size: int) -> Array:
+    return _dilate(_erode(image, size), size)
 
 
-def _closed(image: Array, size: int) -> Array:
-    return _eroded(_dilated(image, size), size)
+def _close(image: Array, size: int) -> Array:
+    return _erode(_dilate(image, size), size)
 
 
 def _extreme(image: Array, before: int, after: int, extreme: Callable[[Array, Array], Array]) -> Array:
@@ -223,13 +223,13 @@ def _extreme(image: Array, before: int, after: int, extreme: Callable[[Array, Ar
 
 
 _MORPHOLOGY: Final[Mapping[str, Callable[[Array, int], Array]]] = {
-    "erode": _eroded,
-    "dilate": _dilated,
-    "open": _opened,
-    "close": _closed,
-    "gradient": lambda image, size: _dilated(image, size) - _eroded(image, size),
-    "bottom_hat": lambda image, size: _closed(image, size) - image,
-    "top_hat": lambda image, size: image - _opened(image, size),
+    "erode": _erode,
+    "dilate": _dilate,
+    "open": _open,
+    "close": _close,
+    "gradient": lambda image, size: _dilate(image, size) - _erode(image, size),
+    "bottom_hat": lambda image, size: _close(image, size) - image,
+    "top_hat": lambda image, size: image - _open(image, size),
 }
 
 NODES: Final = (

@@ -203,7 +203,7 @@ def save_image(
 )  # fmt: skip
 def preview_image(context: Context, images: Annotated[Array, bare_socket("IMAGE")]) -> Result:
     """Save each image as a PNG that is not kept."""
-    return Result((images,), {"images": shown(context, images)})
+    return Result((images,), {"images": show_images(context, images)})
 
 
 @node(
@@ -217,10 +217,10 @@ def image_compare(
 ) -> Result:
     """Show two images for an editor to lay over each other."""
     pairs = {"a_images": image_a, "b_images": image_b}
-    return Result(ui={name: [] if images is None else shown(context, images) for name, images in pairs.items()})
+    return Result(ui={name: [] if images is None else show_images(context, images) for name, images in pairs.items()})
 
 
-def shown(context: Context, images: Array) -> list[dict[str, str]]:
+def show_images(context: Context, images: Array) -> list[dict[str, str]]:
     """Save images for watchers only, under unique names; returns references to them."""
     letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(5))
     return _each(context, images, f"ComfyUI_temp_{letters}", "png", "temp", _png(context, _SHOWN_COMPRESSION))
@@ -349,12 +349,12 @@ def save_svg(
     texts, saved = metadata(context), []
     for index, document in enumerate(svg):
         path, file = context.new_file(filename_prefix.replace("%batch_num%", str(index)), "svg")
-        path.write_bytes(_described(document, texts))
+        path.write_bytes(_describe(document, texts))
         saved.append(file.as_ui())
     return Result((svg,), {"images": saved})
 
 
-def _described(document: bytes, texts: Mapping[str, object]) -> bytes:
+def _describe(document: bytes, texts: Mapping[str, object]) -> bytes:
     # Each attempt may read to the end of the document, so their number is bounded.
     starts = islice(_SVG_START.finditer(document), _SVG_STARTS_MAX)
     opening = next(filter(None, (_SVG_OPENING.match(document, start.start()) for start in starts)), None)

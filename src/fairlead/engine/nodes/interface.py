@@ -48,11 +48,11 @@ class Interface:
         self.takes_unknown_links: Final = definition.takes_unknown or definition.takes_unknown_links
         self.wants_id: Final = "UNIQUE_ID" in self.hidden.values()
         self.wants_live_graph: Final = "DYNPROMPT" in self.hidden.values()
-        self._static: Final = {} if self.is_dynamic else self._expected({})
+        self._static: Final = {} if self.is_dynamic else self._expect({})
 
     def expected(self, given: Mapping[str, object]) -> Mapping[str, Expected]:
         """Every input a node with these constants and links may have, by path, in the order of the declaration."""
-        return self._expected(given) if self.is_dynamic else self._static
+        return self._expect(given) if self.is_dynamic else self._static
 
     def nested(self, values: Mapping[str, object], expected: Mapping[str, Expected]) -> dict[str, object]:
         """The values by path as the function takes them; the choice of a combo is in its dict under its own name."""
@@ -72,7 +72,7 @@ class Interface:
                 place[last] = values[path]
         return arguments
 
-    def _expected(self, given: Mapping[str, object]) -> dict[str, Expected]:
+    def _expect(self, given: Mapping[str, object]) -> dict[str, Expected]:
         found: dict[str, Expected] = {}
         waiting = [
             Expected(input_.name, (input_.name,), input_.declared, input_.is_optional)
@@ -91,7 +91,9 @@ def spec_of(declared: Declared) -> list[object]:
     return [type_] if declared.bare else [type_, dict(declared.options)]
 
 
-def accepted(function: Callable[..., object], arguments: Mapping[str, object], context: object) -> dict[str, object]:
+def select_named(
+    function: Callable[..., object], arguments: Mapping[str, object], context: object
+) -> dict[str, object]:
     """Those of the arguments that a function names, or all if it takes any; and the context if it names one.
 
     An input that is called so goes before.
@@ -141,9 +143,9 @@ def _children(input_: Expected, inputs: Mapping[str, Mapping[str, object]]) -> I
 
 
 def _child(input_: Expected, name: str, spec: object, *, is_optional: bool) -> Expected:
-    return Expected(f"{input_.path}.{name}", (*input_.keys, name), _declared(spec), is_optional)
+    return Expected(f"{input_.path}.{name}", (*input_.keys, name), _declare(spec), is_optional)
 
 
-def _declared(spec: Any) -> Declared:
+def _declare(spec: Any) -> Declared:
     type_, options = spec[0], spec[1] if len(spec) > 1 else {}
     return Declared(type_, options) if isinstance(type_, str) else Declared("COMBO", options, tuple(type_))

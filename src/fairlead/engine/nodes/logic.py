@@ -28,7 +28,7 @@ def negate(value: Annotated[object, socket("*")]) -> bool:
     return not value
 
 
-def _taken(switch: object, on_false: object = None, on_true: object = None) -> list[str]:
+def _find_taken(switch: object, on_false: object = None, on_true: object = None) -> list[str]:
     name, value = ("on_true", on_true) if switch else ("on_false", on_false)
     return [name] if value is None else []
 
@@ -39,7 +39,7 @@ def _taken(switch: object, on_false: object = None, on_true: object = None) -> l
     _CATEGORY,
     outputs=(Output("COMFY_MATCHTYPE_V3", "output"),),
     is_experimental=True,
-    needed=_taken,
+    needed=_find_taken,
 )
 def switched(
     switch: Annotated[bool, boolean()],

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from fairlead.engine.media.arrays import Array, check_size
 from fairlead.engine.media.resampling import scale
 from fairlead.engine.nodes.colour import rgb_of
-from fairlead.engine.nodes.compositing import repeated
+from fairlead.engine.nodes.compositing import repeat_batch
 from fairlead.engine.nodes.context import Context
-from fairlead.engine.nodes.images_io import HIDDEN, shown
+from fairlead.engine.nodes.images_io import HIDDEN, show_images
 from fairlead.engine.nodes.node import Output, Result, boolean, combo, integer, node, number, socket
 
 _SIDE_MAX: Final = 16384
@@ -83,7 +83,7 @@ def mask_composite(
     """The destination combined with the source laid on it at (x, y); and, or, xor take both as yes or no."""
     result = np.clip(destination, 0.0, 1.0)
     under = destination[:, y : y + source.shape[1], x : x + source.shape[2]]
-    over = repeated(source, len(destination))[:, : under.shape[1], : under.shape[2]]
+    over = repeat_batch(source, len(destination))[:, : under.shape[1], : under.shape[2]]
     combined = _OPERATIONS[operation](under, over)
     result[:, y : y + under.shape[1], x : x + under.shape[2]] = np.clip(combined, 0.0, 1.0)
     return result
@@ -147,7 +147,7 @@ def image_color_to_mask(
 @node("MaskPreview", "Preview Mask", "image/mask", hidden=HIDDEN, is_output=True)
 def mask_preview(context: Context, mask: Annotated[Array, socket("MASK")]) -> Result:
     """Show the masks as grey pictures that are not kept."""
-    return Result(ui={"images": shown(context, mask_to_image(mask)), "animated": [False]})
+    return Result(ui={"images": show_images(context, mask_to_image(mask)), "animated": [False]})
 
 
 def _ramps(length: int, start: int, end: int) -> Array:

@@ -123,24 +123,24 @@ def bare_socket(type_: str) -> Declared:
 
 def integer(default: int | None = None, low: int | None = None, high: int | None = None, **options: object) -> Declared:
     """A whole number within bounds."""
-    return Declared("INT", _given(default=default, min=low, max=high) | options)
+    return Declared("INT", _drop_absent(default=default, min=low, max=high) | options)
 
 
 def number(
     default: float | None = None, low: float | None = None, high: float | None = None, **options: object
 ) -> Declared:
     """A number within bounds."""
-    return Declared("FLOAT", _given(default=default, min=low, max=high) | options)
+    return Declared("FLOAT", _drop_absent(default=default, min=low, max=high) | options)
 
 
 def text(default: str | None = None, **options: object) -> Declared:
     """A text."""
-    return Declared("STRING", _given(default=default) | options)
+    return Declared("STRING", _drop_absent(default=default) | options)
 
 
 def boolean(default: bool | None = None, **options: object) -> Declared:  # noqa: FBT001 -- reads as the others do
     """Yes or no."""
-    return Declared("BOOLEAN", _given(default=default) | options)
+    return Declared("BOOLEAN", _drop_absent(default=default) | options)
 
 
 def combo(*choices: object, **options: object) -> Declared:
@@ -206,5 +206,5 @@ def _inputs(run: Callable[..., object]) -> tuple[tuple[Input, ...], bool]:
     return tuple(inputs), takes_context
 
 
-def _given(**options: object) -> dict[str, object]:
+def _drop_absent(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}

@@ -166,7 +166,7 @@ class NodeContext:
 
     def new_file(self, prefix: str, extension: str, kind: str = "output", **sizes: int) -> tuple[Path, SavedFile]:
         """A place for a new file."""
-        return self._noted(self._files.new_file(prefix, extension, kind, sizes))
+        return self._note(self._files.new_file(prefix, extension, kind, sizes))
 
     def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
         """Have bytes as a new file."""
@@ -176,7 +176,7 @@ class NodeContext:
 
     def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
         """A place for a file of exactly this name."""
-        return self._noted(self._files.named_file(name, kind))
+        return self._note(self._files.named_file(name, kind))
 
     def preview(self, image_type: str, image: bytes) -> None:
         """Show what the node has made so far."""
@@ -214,7 +214,7 @@ class NodeContext:
         while self._new:
             self._files.discard(self._new.pop())
 
-    def _noted(self, new: tuple[Path, SavedFile]) -> tuple[Path, SavedFile]:
+    def _note(self, new: tuple[Path, SavedFile]) -> tuple[Path, SavedFile]:
         self._new.append(new[0])
         if len(self._new) > _FILES_MAX:
             raise ValueError(f"a node writes at most {_FILES_MAX} files")

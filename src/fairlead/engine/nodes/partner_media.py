@@ -32,14 +32,14 @@ class UnusableMediaError(ValueError):
     """A value cannot be sent to a model, or what a model gave cannot be read."""
 
 
-def spelled(input_: NodeInput, value: object) -> list[str]:
+def encode_media(input_: NodeInput, value: object) -> list[str]:
     """The values of a socket as texts of a body, one for each picture of a batch. UnusableMediaError."""
     media = input_.media
     if media is None:
         raise TypeError(f"{input_.name} takes no media")
     texts: list[str] = []
     size = 0
-    for content in _encoded(input_, value):
+    for content in _encode(input_, value):
         size += len(content)
         _check_size(size)
         type_ = media_type(None, content[:HEAD_BYTES])
@@ -63,7 +63,7 @@ def _is_longer(text: str, longest: int | None) -> bool:
     return longest is not None and len(text) > longest
 
 
-def _encoded(input_: NodeInput, value: object) -> Iterator[bytes]:
+def _encode(input_: NodeInput, value: object) -> Iterator[bytes]:
     type_ = input_.type
     if type_ == _EITHER:
         type_ = "IMAGE" if hasattr(value, "shape") else "VIDEO"

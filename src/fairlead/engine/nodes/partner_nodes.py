@@ -24,11 +24,11 @@ from fairlead.engine.nodes.node import Blocked, Declared, Definition, Input, Out
 from fairlead.engine.nodes.partner_media import (
     UnusableMediaError,
     as_batch,
+    encode_media,
     kind_of,
     read_clip,
     read_pictures,
     read_sound,
-    spelled,
 )
 
 _VALIDATION: Final = "ValidationError"
@@ -88,7 +88,7 @@ def _content(node: PartnerNode, variant: str, given: Mapping[str, object]) -> by
     try:
         for input_ in node.inputs:
             if input_.media is not None and given.get(input_.name) is not None:
-                values[input_.name] = spelled(input_, given[input_.name])
+                values[input_.name] = encode_media(input_, given[input_.name])
         content = msgspec.json.encode(body_of(node, variant, values))
     except ValueError as error:  # an input is wrong, or holds what no picture or no JSON can hold
         raise NamedFaultError(_VALIDATION, str(error)) from error
@@ -153,7 +153,7 @@ class _Answer:
             Kind.IMAGE: lambda file: read_pictures(file.path),
             Kind.AUDIO: lambda file: read_sound(file.path),
             Kind.VIDEO: lambda file: read_clip(file.path),
-            Kind.FILE: self._saved,
+            Kind.FILE: self._save,
         }
         with tempfile.TemporaryDirectory() as folder:
             for file in self._files(place, Path(folder)):
@@ -165,22 +165,22 @@ class _Answer:
     def _files(self, place: Place, folder: Path) -> Iterator[_File]:
         """The files of a place: the whole answer, those that links lead to, and those that stand in it."""
         if place.found is Found.WHOLE:
-            yield from self._linked("")
+            yield from self._fetch_linked("")
             return
         for number, (_, value) in enumerate(find_all(self._document, parse_pointer(place.at))):
             if not isinstance(value, str) or not value:
                 continue
             if place.found is Found.LINK and not value.startswith(_DATA):
-                yield from self._linked(value)
+                yield from self._fetch_linked(value)
             else:
-                yield _written(folder / str(number), value)
+                yield _write(folder / str(number), value)
 
-    def _linked(self, link: str) -> Iterator[_File]:
+    def _fetch_linked(self, link: str) -> Iterator[_File]:
         path = self._reply.files.get(link)
         if path is not None:
-            yield _File(path, self._reply.content_types.get(link) or _sniffed(path))
+            yield _File(path, self._reply.content_types.get(link) or _sniff(path))
 
-    def _saved(self, file: _File) -> str:
+    def _save(self, file: _File) -> str:
         """Keep a file that is nothing else, such as a mesh, among the outputs; the name it is found by."""
         path, saved = self._context.new_file(_FILE_PREFIX, extension(file.type).removeprefix("."))
         path.write_bytes(file.path.read_bytes())
@@ -188,7 +188,7 @@ class _Answer:
         return f"{saved.filename} [output]"
 
 
-def _written(path: Path, text: str) -> _File:
+def _write(path: Path, text: str) -> _File:
     """A file of base64 or of a data URI. UnusableMediaError."""
     head, comma, encoded = text.partition(",")
     is_uri = bool(comma) and head.startswith(_DATA)
@@ -201,6 +201,6 @@ def _written(path: Path, text: str) -> _File:
     return _File(path, media_type(declared, content[:HEAD_BYTES]))
 
 
-def _sniffed(path: Path) -> str:
+def _sniff(path: Path) -> str:
     with path.open("rb") as file:
         return media_type(None, file.read(HEAD_BYTES))

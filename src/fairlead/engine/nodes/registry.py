@@ -37,10 +37,10 @@ class Registry:
 
     def object_info(self) -> dict[str, dict[str, Any]]:
         """Every class as editors read it (engine-wire, 2.4)."""
-        return {name: described(interface.definition) for name, interface in self._interfaces.items()}
+        return {name: describe(interface.definition) for name, interface in self._interfaces.items()}
 
 
-def described(definition: Definition) -> dict[str, Any]:
+def describe(definition: Definition) -> dict[str, Any]:
     """One class as editors read it: its inputs by section and in order, its outputs, and where it is listed."""
     required = [input_ for input_ in definition.inputs if not input_.is_optional]
     optional = [input_ for input_ in definition.inputs if input_.is_optional]

@@ -120,10 +120,10 @@ def replace(
     replace: Annotated[str, text(multiline=True)],
 ) -> str:
     """The text with each occurrence of another replaced."""
-    return _replaced(string, find, replace)
+    return _replace(string, find, replace)
 
 
-def _replaced(string: str, find: str, replacement: str) -> str:
+def _replace(string: str, find: str, replacement: str) -> str:
     check_length(len(string) + string.count(find) * (len(replacement) - len(find)))
     return string.replace(find, replacement)
 
@@ -286,7 +286,7 @@ def replace_text(
     replace: Annotated[str, text("", multiline=False)],
 ) -> list[str]:
     """A text with each occurrence of another replaced."""
-    return [_replaced(texts, find, replace)]
+    return [_replace(texts, find, replace)]
 
 
 @node("StripWhitespace", "Strip Whitespace (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_experimental=True)

@@ -9,7 +9,7 @@ import numpy as np
 from fairlead.engine.media.arrays import Array, check_size
 from fairlead.engine.media.resampling import METHODS, proportional, resize, scale
 from fairlead.engine.nodes.node import Output, bare_socket, boolean, combo, integer, node, socket
-from fairlead.engine.nodes.upscaling import for_pixels, multiplied, with_longer, with_shorter
+from fairlead.engine.nodes.upscaling import for_pixels, multiply_size, with_longer, with_shorter
 
 _EDGE: Final = 16384
 _SEED_MAX: Final = (1 << 64) - 1
@@ -78,7 +78,7 @@ def random_crop_images(
     seed: Annotated[int, integer(0, 0, _SEED_MAX)],
 ) -> Array:
     """Cut a rectangle out at a place that follows from the seed, the same place of each image."""
-    generator = seeded(seed)
+    generator = seeded_generator(seed)
     left, top = (
         int(generator.randint(0, free + 1)) if free > 0 else 0
         for free in (images.shape[2] - width, images.shape[1] - height)
@@ -86,7 +86,7 @@ def random_crop_images(
     return _cut(images, left, top, width, height)
 
 
-def seeded(seed: int) -> np.random.RandomState:
+def seeded_generator(seed: int) -> np.random.RandomState:
     """The generator of the peer for a seed: old, and kept by numpy number for number."""
     return np.random.RandomState(seed % _SEEDS)
 
@@ -170,7 +170,7 @@ def image_stitch(
     else:
         across = 3 - axis
         most = max(first.shape[across], second.shape[across])
-        first, second = _centred(first, most, across), _centred(second, most, across)
+        first, second = _centre(first, most, across), _centre(second, most, across)
     channels = max(first.shape[3], second.shape[3])
     parts = [with_channels(first, channels), with_channels(second, channels)]
     if direction in ("left", "up"):
@@ -178,7 +178,7 @@ def image_stitch(
     if spacing_width > 0:
         shape = list(parts[0].shape)
         shape[axis] = spacing_width + spacing_width % 2
-        parts.insert(1, _filled(shape, _COLOURS[spacing_color]))
+        parts.insert(1, _fill(shape, _COLOURS[spacing_color]))
     height, width = ((sum if of == axis else max)(part.shape[of] for part in parts) for of in (1, 2))
     check_size(len(first), height, width)
     return np.concatenate(parts, axis=axis)
@@ -189,10 +189,10 @@ def _of_one_length(first: Array, second: Array) -> tuple[Array, Array]:
     count = max(len(first), len(second))
     for images in (first, second):
         check_size(count, *images.shape[1:3])
-    return _repeated(first, count), _repeated(second, count)
+    return _repeat(first, count), _repeat(second, count)
 
 
-def _repeated(images: Array, count: int) -> Array:
+def _repeat(images: Array, count: int) -> Array:
     return images[np.minimum(np.arange(count), len(images) - 1)]
 
 
@@ -205,7 +205,7 @@ def _at_edge(images: Array, other: Array, axis: int) -> Array:
     return resize(images, *size, "lanczos")
 
 
-def _centred(images: Array, length: int, axis: int) -> Array:
+def _centre(images: Array, length: int, axis: int) -> Array:
     missing = length - images.shape[axis]
     if missing == 0:
         return images
@@ -221,7 +221,7 @@ def with_channels(images: Array, channels: int) -> Array:
     return images if missing <= 0 else np.pad(images, [(0, 0)] * 3 + [(0, missing)], constant_values=1)
 
 
-def _filled(shape: list[int], colour: tuple[float, float, float]) -> Array:
+def _fill(shape: list[int], colour: tuple[float, float, float]) -> Array:
     area = np.ones(shape, np.float32)
     shown = min(shape[3], _COLOUR_CHANNELS)
     area[..., :shown] = colour[:shown]
@@ -288,11 +288,11 @@ def resize_image_mask(
     """Resize an image or a mask in one of nine ways; a side of 0 follows from the other."""
     is_image = input.ndim == _IMAGE_DIMENSIONS
     images = input if is_image else input[..., None]
-    resized = _resized(images, resize_type, scale_method)
+    resized = _resize(images, resize_type, scale_method)
     return resized if is_image else resized[..., 0]
 
 
-def _resized(images: Array, resize_type: Mapping[str, Any], method: str) -> Array:
+def _resize(images: Array, resize_type: Mapping[str, Any], method: str) -> Array:
     way = resize_type["resize_type"]
     if way == "scale dimensions":
         size = proportional(images, resize_type["width"], resize_type["height"])
@@ -301,23 +301,23 @@ def _resized(images: Array, resize_type: Mapping[str, Any], method: str) -> Arra
         height, width = resize_type["match"].shape[1:3]
         return scale(images, width, height, method, resize_type["crop"])
     if way == "scale to multiple":
-        return _covered(images, resize_type["multiple"], method)
+        return _cover(images, resize_type["multiple"], method)
     return resize(images, *_SIZES[way](images, resize_type), method)
 
 
 _SIZES: Final[Mapping[str, Callable[[Array, Mapping[str, Any]], tuple[int, int]]]] = MappingProxyType(
     {
-        "scale by multiplier": lambda images, of: multiplied(images, of["multiplier"]),
+        "scale by multiplier": lambda images, of: multiply_size(images, of["multiplier"]),
         "scale longer dimension": lambda images, of: with_longer(images, of["longer_size"]),
         "scale shorter dimension": lambda images, of: with_shorter(images, of["shorter_size"]),
         "scale width": lambda images, of: proportional(images, of["width"], 0),
         "scale height": lambda images, of: proportional(images, 0, of["height"]),
-        "scale total pixels": lambda images, of: multiplied(images, for_pixels(images, of["megapixels"])),
+        "scale total pixels": lambda images, of: multiply_size(images, for_pixels(images, of["megapixels"])),
     }
 )
 
 
-def _covered(images: Array, multiple: int, method: str) -> Array:
+def _cover(images: Array, multiple: int, method: str) -> Array:
     """Scale down to the multiples below the size: to cover them, and what then reaches beyond is cut off evenly."""
     rows, columns = images.shape[1:3]
     width, height = columns // multiple * multiple, rows // multiple * multiple

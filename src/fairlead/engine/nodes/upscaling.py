@@ -37,10 +37,10 @@ def image_scale_by(
     scale_by: Annotated[float, number(1.0, 0.01, 8.0, step=0.01)],
 ) -> Array:
     """Scale by a factor; a side has at least one pixel."""
-    return resize(image, *multiplied(image, scale_by), upscale_method)
+    return resize(image, *multiply_size(image, scale_by), upscale_method)
 
 
-def multiplied(images: Array, factor: float) -> tuple[int, int]:
+def multiply_size(images: Array, factor: float) -> tuple[int, int]:
     """The size of images times a factor, at least one pixel each way."""
     return max(1, round(images.shape[2] * factor)), max(1, round(images.shape[1] * factor))
 

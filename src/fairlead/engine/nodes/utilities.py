@@ -194,12 +194,12 @@ def create_list(
 @node("PreviewAny", "Preview as Text", _CATEGORY, outputs=(Output("STRING"),), is_output=True)
 def preview_any(source: Annotated[object, socket("*")]) -> Result:
     """Any value as text, shown to watchers: lists and dictionaries as JSON, others by `str`."""
-    shown = _written(source)
+    shown = _write(source)
     check_length(len(shown))
     return Result((shown,), ui={"text": [shown]})
 
 
-def _written(source: object) -> str:
+def _write(source: object) -> str:
     if isinstance(source, (list, tuple, dict)):
         try:
             return as_json(source, indent=4)

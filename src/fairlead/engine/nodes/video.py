@@ -16,11 +16,11 @@ def _digest(context: Context, file: str) -> str:
     return file_digest(context, file)
 
 
-def _known(context: Context, file: str | None) -> bool | str:
+def _is_known(context: Context, file: str | None) -> bool | str:
     return known_file(context, file, "video")
 
 
-@node("LoadVideo", "Load Video", "video", outputs=(Output("VIDEO"),), fingerprint=_digest, validate=_known)
+@node("LoadVideo", "Load Video", "video", outputs=(Output("VIDEO"),), fingerprint=_digest, validate=_is_known)
 def load_video(context: Context, file: Annotated[str, combo(video_upload=True, multiselect=False)]) -> Clip:
     """A video in a file; its frames are decoded where they are needed."""
     clip = clips.kept_clip(context.input_file(file))
@@ -87,7 +87,7 @@ def save_video(
     extension = clip.extension_for(format, codec)
     path, file = context.new_file(filename_prefix, extension, width=width, height=height)
     clip.save_to(path, format, codec, metadata(context), context.check)
-    return Result((video,), _shown(file))
+    return Result((video,), _show(file))
 
 
 @node(
@@ -105,10 +105,10 @@ def save_webm(
     """Save a batch as WebM of a quality, 0 the best; without the optional library VP9 is always of the best."""
     path, file = context.new_file(filename_prefix, "webm", width=images.shape[2], height=images.shape[1])
     clips.write_webm(path, images, fps, codec, crf, metadata(context), context.check)
-    return Result((images,), _shown(file))
+    return Result((images,), _show(file))
 
 
-def _shown(file: SavedFile) -> dict[str, object]:
+def _show(file: SavedFile) -> dict[str, object]:
     """A saved video as it is shown: editors look among the images for it, the specification has it among videos."""
     return {"images": [file.as_ui()], "animated": (True,), "video": [file.as_ui()]}
 

@@ -52,20 +52,20 @@ def with_hidden(function: Callable[..., object], hidden: Mapping[str, object]) -
     return checked
 
 
-def completed(value: object) -> object:
+def complete(value: object) -> object:
     """What a coroutine gives, where nobody awaits: in a thread of its own when an event loop is running here."""
     if not inspect.isawaitable(value):
         return value
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(awaited(value))
+        return asyncio.run(await_value(value))
     context = contextvars.copy_context()  # the node that is being called is known there as well
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        return thread.submit(context.run, asyncio.run, awaited(value)).result()
+        return thread.submit(context.run, asyncio.run, await_value(value)).result()
 
 
-async def awaited(value: object) -> object:
+async def await_value(value: object) -> object:
     """A coroutine of anything that can be awaited, or of what is there already."""
     return await value if inspect.isawaitable(value) else value
 
@@ -100,7 +100,7 @@ def as_result(
         ui, expand = given.get("ui") or {}, given.get("expand")
         given = given.get("result")
         if given is None and expand is None:
-            return Result(ui=_shown(ui, files, context))
+            return Result(ui=_show(ui, files, context))
     elif isinstance(given, Mapping) and not given:
         given = None
     return made_result(given, ui, expand, outputs, files, context)
@@ -115,7 +115,7 @@ def made_result(
     context: NodeContext | None,
 ) -> Result | Blocked:
     """The same when the parts are known: the values, what is shown, and the graph that takes the node's place."""
-    shown = _shown(ui, files, context)
+    shown = _show(ui, files, context)
     if isinstance(given, Blocked):
         return Result((given,) * len(outputs), shown) if shown and outputs else given
     values = _values(given, len(outputs))
@@ -140,7 +140,7 @@ def _values(given: object, count: int) -> list[object]:
     return [*values, *missing]
 
 
-def _shown(ui: object, files: ShownFiles, context: NodeContext | None) -> Mapping[str, object]:
+def _show(ui: object, files: ShownFiles, context: NodeContext | None) -> Mapping[str, object]:
     if not isinstance(ui, Mapping):
         return {}
     return ui if context is None else files.kept(ui, context)

@@ -10,7 +10,7 @@ from fairlead.engine.nodes.context import NoSuchFileError
 from fairlead.engine.nodes.interface import spec_of
 from fairlead.engine.nodes.node import Blocked, Definition, Input, Output, Result
 from fairlead.engine.nodes.node_context import NodeContext, current_context
-from fairlead.engine.packs.calling import as_result, completed, converter, hidden_values, node_id, with_hidden
+from fairlead.engine.packs.calling import as_result, complete, converter, hidden_values, node_id, with_hidden
 from fairlead.engine.packs.declarations import BadClassError, inputs_of, output_type, plain
 from fairlead.engine.packs.folders import PackFolders
 from fairlead.engine.packs.shims.graph_builder import numbered_graphs
@@ -63,7 +63,7 @@ def definition_of_class(name: str, kind: Any, title: str, module: str, folders: 
         is_idempotent=not getattr(kind, "NOT_IDEMPOTENT", False),
         takes_unknown_links=_takes_any(getattr(kind, method)),
         shows_again=bool(getattr(kind, "HAS_INTERMEDIATE_OUTPUT", False)),
-        told=_told(kind, module) | (_sections(inputs, hidden, unseen) if unseen else {}),
+        told=_describe(kind, module) | (_sections(inputs, hidden, unseen) if unseen else {}),
     )
 
 
@@ -91,7 +91,7 @@ class _OldClass:
         """Call the method for the node that is being executed."""
         context = current_context()
         with numbered_graphs():
-            given = completed(self._method(context)(**self._arguments(inputs, context)))
+            given = complete(self._method(context)(**self._arguments(inputs, context)))
         return as_result(given, self._outputs, self._folders, context)
 
     async def run_concurrently(self, **inputs: object) -> Result | Blocked:
@@ -210,7 +210,7 @@ def _sequence(value: object) -> Sequence[object]:
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
 
 
-def _told(kind: object, module: str) -> dict[str, object]:
+def _describe(kind: object, module: str) -> dict[str, object]:
     told: dict[str, object] = {
         "description": plain(getattr(kind, "DESCRIPTION", "")),
         "python_module": module,

@@ -65,7 +65,7 @@ def _files(source: Path) -> Sequence[Path]:
     """The files of a pack, in one order; OSError, or NotCopiedError for more than there may be."""
     found: list[Path] = []
     size = 0
-    for path in [source] if source.is_file() else _walked(source):
+    for path in [source] if source.is_file() else _walk(source):
         size += path.stat().st_size
         found.append(path)
         if len(found) > _FILES_MAX or size > _BYTES_MAX:
@@ -73,7 +73,7 @@ def _files(source: Path) -> Sequence[Path]:
     return found
 
 
-def _walked(source: Path) -> Iterator[Path]:
+def _walk(source: Path) -> Iterator[Path]:
     """The files below a folder. Links to files are followed, and those to folders not: a loop would never end."""
     for parent, folders, files in os.walk(source):
         folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)

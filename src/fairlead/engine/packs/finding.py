@@ -67,11 +67,11 @@ def _packs(folder: Path) -> Iterator[Pack]:
         if path.name.startswith((".", "_")) or path.name.endswith(_DISABLED):
             continue
         if path.is_dir() and (path / "__init__.py").is_file():
-            yield Pack(_told(path.name), path / "__init__.py")
+            yield Pack(_printable(path.name), path / "__init__.py")
         elif path.is_file() and path.suffix == ".py":
-            yield Pack(_told(path.stem), path)
+            yield Pack(_printable(path.stem), path)
 
 
-def _told(name: str) -> str:
+def _printable(name: str) -> str:
     """A name as it can be told of: the system's may hold bytes that are no text."""
     return name.encode("utf-8", "replace").decode()

@@ -62,25 +62,25 @@ class PackFolders:
     def kept(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
         """Hand over every file that is shown, once each; what is shown then names it as the job does."""
         kept: dict[Path, Mapping[str, str]] = {}
-        return {key: self._kept(value, context, kept, 0) for key, value in ui.items()}
+        return {key: self._keep(value, context, kept, 0) for key, value in ui.items()}
 
-    def _kept(self, value: Any, context: NodeContext, kept: dict[Path, Mapping[str, str]], depth: int) -> object:
+    def _keep(self, value: Any, context: NodeContext, kept: dict[Path, Mapping[str, str]], depth: int) -> object:
         if depth > _DEPTH_MAX:
             return value
         match value:
             case {"filename": str(filename), "type": "output" | "temp" as kind}:
-                path = self._written(kind, str(value.get("subfolder") or ""), filename)
+                path = self._find_written(kind, str(value.get("subfolder") or ""), filename)
                 if path is not None and path not in kept:
                     kept[path] = self._handed_over(path, kind, context)
                 return {**value, **(kept[path] if path is not None else {})}
             case list() | tuple():
-                return [self._kept(item, context, kept, depth + 1) for item in value]
+                return [self._keep(item, context, kept, depth + 1) for item in value]
             case Mapping():
-                return {key: self._kept(item, context, kept, depth + 1) for key, item in value.items()}
+                return {key: self._keep(item, context, kept, depth + 1) for key, item in value.items()}
             case _:
                 return value
 
-    def _written(self, kind: str, subfolder: str, filename: str) -> Path | None:
+    def _find_written(self, kind: str, subfolder: str, filename: str) -> Path | None:
         """A file a pack has written itself. Everything else is shown as it is named: the job has it already."""
         if self._root is None:
             return None

@@ -17,7 +17,7 @@ from fairlead.domain.deployments import PackSet
 from fairlead.engine.hosts.service import PackReport
 from fairlead.engine.nodes.node import Definition
 from fairlead.engine.nodes.registry import Registry
-from fairlead.engine.packs.calling import completed
+from fairlead.engine.packs.calling import complete
 from fairlead.engine.packs.class_mapping import definition_of_class
 from fairlead.engine.packs.declarations import BadClassError
 from fairlead.engine.packs.finding import Pack, find_packs
@@ -84,7 +84,7 @@ class _Loading:
         """Load it, and say what came of it."""
         began, routes = time.monotonic(), PromptServer.instance.routes.count
         try:
-            self._take(self._imported())
+            self._take(self._import())
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- written by strangers, who may raise anything
             self._errors.insert(0, _words(error))
         if PromptServer.instance.routes.count > routes:
@@ -99,7 +99,7 @@ class _Loading:
             self._notes,
         )
 
-    def _imported(self) -> ModuleType:
+    def _import(self) -> ModuleType:
         name, path = _module_name(self._pack), self._pack.path
         if name in sys.modules:
             if getattr(sys.modules[name], "__file__", None) == str(path):
@@ -138,12 +138,12 @@ class _Loading:
             self._add(str(name), kind, str(titles.get(name) or name))
 
     def _take_extension(self, entrypoint: Callable[[], object]) -> None:
-        extension = completed(entrypoint())
+        extension = complete(entrypoint())
         if not hasattr(extension, "get_node_list"):
             raise BadPackError("its comfy_entrypoint gives no extension")
         if hasattr(extension, "on_load"):
-            completed(extension.on_load())
-        kinds = completed(extension.get_node_list())
+            complete(extension.on_load())
+        kinds = complete(extension.get_node_list())
         if not isinstance(kinds, list | tuple):
             raise BadPackError("its get_node_list gives no list")
         for kind in kinds:

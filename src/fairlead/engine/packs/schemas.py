@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.engine.nodes.node import Blocked, Definition, Output, Result
 from fairlead.engine.nodes.node_context import current_context
-from fairlead.engine.packs.calling import as_result, completed, converter, hidden_values, made_result
+from fairlead.engine.packs.calling import as_result, complete, converter, hidden_values, made_result
 from fairlead.engine.packs.declarations import BadClassError, inputs_of, plain, type_name
 from fairlead.engine.packs.folders import PackFolders
 from fairlead.engine.packs.shims.graph_builder import numbered_graphs
@@ -48,7 +48,7 @@ def definition_of_schema(kind: type[ComfyNode], module: str, folders: PackFolder
         takes_unknown=bool(schema.accept_all_inputs),
         is_idempotent=not schema.not_idempotent,
         shows_again=bool(schema.has_intermediate_output),
-        told=_told(schema, module),
+        told=_describe(schema, module),
     )
 
 
@@ -72,7 +72,7 @@ class _NewClass:
     def run(self, **inputs: object) -> Result | Blocked:
         """Execute a node."""
         with numbered_graphs():
-            return self._result(completed(self._copy().execute(**self._converted(inputs))))
+            return self._result(complete(self._copy().execute(**self._converted(inputs))))
 
     async def run_concurrently(self, **inputs: object) -> Result | Blocked:
         """The same for a method that is a coroutine."""
@@ -114,7 +114,7 @@ def _hidden_of(schema: Schema) -> list[Hidden]:
     return [*asked, *([Hidden.prompt, Hidden.extra_pnginfo] if schema.is_output_node else [])]
 
 
-def _told(schema: Schema, module: str) -> dict[str, object]:
+def _describe(schema: Schema, module: str) -> dict[str, object]:
     return {
         "display_name": schema.display_name,
         "description": plain(schema.description or ""),

@@ -117,7 +117,7 @@ class VideoFromFile(Video):
     """A video in a file, or in bytes."""
 
     def __init__(self, file: object, *, start_time: float = 0.0, duration: float = 0.0, **_: object) -> None:
-        path = Path(file) if isinstance(file, str | Path) else _written(file)
+        path = Path(file) if isinstance(file, str | Path) else _write(file)
         super().__init__(FileClip(path, start_time, duration))
 
 
@@ -145,7 +145,7 @@ def from_pack(value: object) -> object:
     return value.clip if isinstance(value, Video) else value
 
 
-def _written(file: Any) -> Path:
+def _write(file: Any) -> Path:
     """Bytes as a file: videos are read from files only. It lasts as long as the host's folder."""
     with tempfile.NamedTemporaryFile(prefix="video-", suffix=".mp4", delete=False) as written:
         written.write(file.getvalue() if hasattr(file, "getvalue") else file.read())

@@ -48,12 +48,12 @@ def _parse(expression: str) -> ast.expr:
     if len(expression) > _LONGEST:
         raise ExpressionError(f"The expression has {len(expression)} characters, and {_LONGEST} is the most.")
     try:
-        return ast.parse(_bracketed(expression), mode="eval").body
+        return ast.parse(_bracket(expression), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"The expression cannot be read: {expression.strip()[:200]}") from None
 
 
-def _bracketed(expression: str) -> str:
+def _bracket(expression: str) -> str:
     """In brackets it may go on over several lines, as the box it is written in suggests."""
     return f"({expression}\n)"
 
@@ -81,7 +81,7 @@ class _Evaluation:
             case ast.Constant(value=bool() | int() | float() as number):
                 result = number
             case ast.Name(id=name):
-                result = self._named(name)
+                result = self._look_up(name)
             case ast.UnaryOp(op=sign, operand=operand):
                 result = _worked_out(_UNARY[type(sign)], self.value_of(operand))
             case ast.BinOp(op=sign, left=left, right=right) if type(sign) in _BINARY:
@@ -89,20 +89,20 @@ class _Evaluation:
             case ast.BoolOp(op=sign, values=parts):
                 result = self._deciding(isinstance(sign, ast.Or), parts)
             case ast.Compare():
-                result = self._compared(node)
+                result = self._compare(node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 result = self.value_of(body if self.value_of(test) else orelse)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                result = self._called(name, arguments)
+                result = self._call(name, arguments)
             case _:
                 raise ExpressionError(f"The expression may not hold this: {self._text_of(node)[:200]}")
         return result
 
     def _text_of(self, node: ast.expr) -> str:
         """A part of the expression as its caller wrote it; `ast.unparse` would need many calls for each level."""
-        return ast.get_source_segment(_bracketed(self._expression), node) or self._expression.strip()
+        return ast.get_source_segment(_bracket(self._expression), node) or self._expression.strip()
 
-    def _named(self, name: str) -> Value:
+    def _look_up(self, name: str) -> Value:
         if name not in self._names:
             known = ", ".join(self._names) or "none"
             raise ExpressionError(f"There is no value {name[:200]}; there are: {known}.")
@@ -117,7 +117,7 @@ class _Evaluation:
                 break
         return value
 
-    def _compared(self, node: ast.Compare) -> bool:
+    def _compare(self, node: ast.Compare) -> bool:
         left = self.value_of(node.left)
         for sign, part in zip(node.ops, node.comparators, strict=True):
             if type(sign) not in _COMPARISONS:
@@ -128,7 +128,7 @@ class _Evaluation:
             left = right
         return True
 
-    def _called(self, name: str, arguments: Sequence[ast.expr]) -> object:
+    def _call(self, name: str, arguments: Sequence[ast.expr]) -> object:
         if name not in _FUNCTIONS:
             known = ", ".join(_FUNCTIONS)
             raise ExpressionError(f"There is no function {name[:200]}; there are: {known}.")
@@ -184,7 +184,7 @@ def _shifted_left(number: int, places: int) -> int:
     return number << places
 
 
-def _rounded(number: Number, digits: int = 0) -> Number:
+def _round(number: Number, digits: int = 0) -> Number:
     if abs(digits) > _MOST_EXPONENT:
         raise ExpressionError(f"The expression rounds to more than {_MOST_EXPONENT} digits.")
     return round(number, digits) if digits else round(number)
@@ -238,7 +238,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "max": max,
     "min": min,
     "pow": _power,
-    "round": _rounded,
+    "round": _round,
     "sin": math.sin,
     "sqrt": math.sqrt,
     "sum": _total,

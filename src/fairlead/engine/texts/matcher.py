@@ -68,13 +68,13 @@ def _asked(pattern: re.Pattern[str], question: Question) -> dict[str, object]:
         case "search":
             return {"answer": pattern.search(text) is not None}
         case "find":
-            return _bounded(_found(pattern, text, question["group"]), question["count"], most)
+            return _bound(_find(pattern, text, question["group"]), question["count"], most)
         case _:
             replaced = pattern.sub(question["replacement"], text, count=question["count"])
             return {"answer": replaced} if len(replaced) <= most else {"long": True}
 
 
-def _found(pattern: re.Pattern[str], text: str, group: int | None) -> Iterator[str]:
+def _find(pattern: re.Pattern[str], text: str, group: int | None) -> Iterator[str]:
     """The text of each match: of the named group, otherwise of the first group, as `findall` has it."""
     if group is None:
         group = min(pattern.groups, 1)
@@ -84,7 +84,7 @@ def _found(pattern: re.Pattern[str], text: str, group: int | None) -> Iterator[s
         yield match[group] or ""
 
 
-def _bounded(found: Iterator[str], count: int, most: int) -> dict[str, object]:
+def _bound(found: Iterator[str], count: int, most: int) -> dict[str, object]:
     pieces, length = [], 0
     for piece in found:
         pieces.append(piece)

@@ -25,30 +25,30 @@ def fill(template: str, values: Mapping[str, object]) -> str:
 
     ValueError says which place cannot be filled, for a template that is no template, and for a text too long.
     """
-    return _filled(template, values, nested=0)
+    return _fill(template, values, nested=0)
 
 
-def _filled(template: str, values: Mapping[str, object], nested: int) -> str:
+def _fill(template: str, values: Mapping[str, object], nested: int) -> str:
     pieces, length = [], 0
     for literal, place, shown_as, conversion in Formatter().parse(template):
         pieces.append(literal)
         if place is not None:
-            pieces.append(_shown(place, shown_as or "", conversion, values, nested))
+            pieces.append(_show(place, shown_as or "", conversion, values, nested))
         length += sum(len(piece) for piece in pieces[-2:])
         check_length(length)
     return "".join(pieces)
 
 
-def _shown(place: str, shown_as: str, conversion: str | None, values: Mapping[str, object], nested: int) -> str:
+def _show(place: str, shown_as: str, conversion: str | None, values: Mapping[str, object], nested: int) -> str:
     if len(place) > _QUOTED:
         raise ValueError(f"The place {{{place[:_QUOTED]}}} is longer than {_QUOTED} characters.")
     if "{" in shown_as:
         if nested >= _NESTED_MOST:
             raise ValueError(f"The place {{{place}}} is nested too deeply.")
-        shown_as = _filled(shown_as, values, nested + 1)
+        shown_as = _fill(shown_as, values, nested + 1)
     if any(len(digits) > len(str(_WIDEST)) or int(digits) > _WIDEST for digits in re.findall(r"\d+", shown_as)):
         raise ValueError(f"The place {{{place}}} asks for more than {_WIDEST} characters or digits.")
-    value = _found(place, values)
+    value = _find(place, values)
     if conversion is not None and conversion not in _CONVERSIONS:
         raise ValueError(f"The place {{{place}}} has an unknown conversion: !{conversion}.")
     try:
@@ -59,7 +59,7 @@ def _shown(place: str, shown_as: str, conversion: str | None, values: Mapping[st
         raise ValueError(f"The value of {{{place}}} cannot be shown as '{shown_as[:_QUOTED]}': {reason}.") from None
 
 
-def _found(place: str, values: Mapping[str, object]) -> object:
+def _find(place: str, values: Mapping[str, object]) -> object:
     match = _PLACE.fullmatch(place)
     if match is None:
         raise ValueError(f"The place {{{place}}} is none: write {{a}}, or {{a[0]}} for a part of a list.")

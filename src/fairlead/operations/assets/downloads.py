@@ -65,7 +65,7 @@ class Downloads:
         try:
             return await self._blobs.local_path(blob)
         except BlobLostError as error:
-            raise _declined(url, "it could not be kept") from error
+            raise _decline(url, "it could not be kept") from error
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
 
@@ -75,17 +75,17 @@ class Downloads:
             async with asyncio.timeout(self._seconds), self._places.place(workspace_id):
                 blob = await self._fetched(url)
         except NoRoomError as error:
-            raise _declined(url, "too many files are being downloaded") from error
+            raise _decline(url, "too many files are being downloaded") from error
         except (TimeoutError, TooSlowError) as error:
-            raise _declined(url, f"it did not come within {self._seconds:g} seconds") from error
+            raise _decline(url, f"it did not come within {self._seconds:g} seconds") from error
         except UnreachableError as error:
-            raise _declined(url, "its host cannot be reached, or has an address that is not public") from error
+            raise _decline(url, "its host cannot be reached, or has an address that is not public") from error
         except BlobTooLargeError as error:
-            raise _declined(url, f"it has more than {self._limit} bytes") from error
+            raise _decline(url, f"it has more than {self._limit} bytes") from error
         except BrokenOffError as error:
-            raise _declined(url, f"the answer broke off, or has more than {self._limit} bytes") from error
+            raise _decline(url, f"the answer broke off, or has more than {self._limit} bytes") from error
         except TransportError as error:
-            raise _declined(url, "it could not be read") from error
+            raise _decline(url, "it could not be read") from error
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
         finally:
@@ -109,11 +109,11 @@ class Downloads:
                 await writer.abort()
             location = _location(answered.headers)
             if answered.status not in _REDIRECTS or location is None:
-                raise _declined(url, f"its host answered {answered.status}")
+                raise _decline(url, f"its host answered {answered.status}")
             wanted = urljoin(wanted, location)
             if not is_web_link(wanted):
                 break
-        raise _declined(url, "it leads to other links without end, or to none of http or https")
+        raise _decline(url, "it leads to other links without end, or to none of http or https")
 
 
 def _retrieve(task: "asyncio.Task[str]") -> None:
@@ -130,5 +130,5 @@ def _away() -> ServiceUnavailable:
     return ServiceUnavailable("Files cannot be kept or read right now.")
 
 
-def _declined(url: str, why: str) -> DeclinedError:
+def _decline(url: str, why: str) -> DeclinedError:
     return DeclinedError(IMAGE_DOWNLOAD, f"The file at {shown_address(url)} could not be downloaded: {why}.")

@@ -145,7 +145,7 @@ class Intake:
 
     async def finish(self) -> str:
         """Take no more bytes, and tell their hash; nothing is kept yet. JobFaultError(BadFile) where there are none."""
-        return (await self._finished())[0]
+        return (await self._finish())[0]
 
     async def store(self) -> AdoptedBlob:
         """Keep the bytes without a name: somebody must name them within a day. JobFaultError(BadFile) for none.
@@ -153,14 +153,14 @@ class Intake:
         AssetFaultError(ContentBlocked) for those that may not be kept, and FaultError(ServiceUnavailable) while nobody
         can say: nothing is left of them.
         """
-        digest, path = await self._finished()
+        digest, path = await self._finish()
         await self._files.moderation.check(self._workspace_id, Question(str(path), self.size, digest))
         try:
             return AdoptedBlob(await self._writer.commit(), self.size, self._head)
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
 
-    async def _finished(self) -> tuple[str, Path]:
+    async def _finish(self) -> tuple[str, Path]:
         if self.size == 0:
             raise JobFaultError(BadFile("The file is empty."))
         try:
@@ -237,7 +237,7 @@ class WorkflowFiles:
         """Give a name to bytes that are kept already, as `Intake.commit` does."""
         file = self._new(workspace_id, kind, check_new(name, kind), content, self._expiry(kind))
         try:
-            file = await _reached(self._database.write(lambda c: keep_file(c, file, self.limits, overwrite=overwrite)))
+            file = await _reach(self._database.write(lambda c: keep_file(c, file, self.limits, overwrite=overwrite)))
         except StorageFullError as error:
             raise JobFaultError(StorageFull(error.what, error.limit)) from error
         except NoNameLeftError as error:
@@ -246,7 +246,7 @@ class WorkflowFiles:
 
     async def look_up(self, workspace_id: str, reference: FileReference, kind: str) -> WorkflowFile | None:
         """The file of a workspace that is meant, None when it has none; FaultError(ServiceUnavailable)."""
-        return await _reached(self._database.read(self._found(workspace_id, reference, kind)))
+        return await _reach(self._database.read(self._find(workspace_id, reference, kind)))
 
     async def find(self, workspace_id: str, name: str, *, expired: bool = False) -> Path:
         """Where a file lies that a workflow names, by name, content or link.
@@ -260,26 +260,26 @@ class WorkflowFiles:
         file = None
         if reference is not None:
             now = 0 if expired else self._clock.now_ms()
-            file = await _reached(
+            file = await _reach(
                 self._database.read(lambda c: find_referenced(c, workspace_id, reference, "input", now))
             )
         if file is None:
-            raise DeclinedError(NO_SUCH_FILE, f"There is no file {_shown(name)}.")
+            raise DeclinedError(NO_SUCH_FILE, f"There is no file {_show(name)}.")
         try:
             return await self._blobs.local_path(file.blob)
         except BlobMissingError as error:
-            raise DeclinedError(NO_SUCH_FILE, f"The bytes of the file {_shown(name)} are gone.") from error
+            raise DeclinedError(NO_SUCH_FILE, f"The bytes of the file {_show(name)} are gone.") from error
         except BlobDamagedError as error:
-            raise DeclinedError(_DAMAGED, f"The stored bytes of the file {_shown(name)} are damaged.") from error
+            raise DeclinedError(_DAMAGED, f"The stored bytes of the file {_show(name)} are damaged.") from error
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
 
     async def list_inputs(self, workspace_id: str, folder: str) -> Sequence[str]:
         """The names of the inputs, which are all in one folder; DeclinedError for another one, FaultError as `find`."""
         if folder.strip("/\\.") != "":
-            raise DeclinedError(NO_SUCH_FILE, f"There is no folder {_shown(folder)}: files are all in one.")
+            raise DeclinedError(NO_SUCH_FILE, f"There is no folder {_show(folder)}: files are all in one.")
         now = self._clock.now_ms()
-        return await _reached(self._database.read(lambda c: list_names(c, workspace_id, "input", now, _LISTED_MAX)))
+        return await _reach(self._database.read(lambda c: list_names(c, workspace_id, "input", now, _LISTED_MAX)))
 
     async def name(self, workspace_id: str, beginning: str, extension: str, kind: str, *, exact: bool) -> str:
         """What a file that a job makes will be called: `beginning_00001_.ext`, or exactly so.
@@ -289,20 +289,20 @@ class WorkflowFiles:
         """
         if exact:
             if (flat := flat_name(beginning)) is None or kind not in self._lifetimes:
-                raise DeclinedError(_BAD_NAME, f"{_shown(beginning)} is no name for a file.")
+                raise DeclinedError(_BAD_NAME, f"{_show(beginning)} is no name for a file.")
             return flat
         cleaned, suffix = clean_name(beginning), clean_extension(extension)
         if cleaned is None or suffix is None or kind not in self._lifetimes:
-            raise DeclinedError(_BAD_NAME, f"{_shown(beginning)} is no beginning of a name for a file.")
+            raise DeclinedError(_BAD_NAME, f"{_show(beginning)} is no beginning of a name for a file.")
         now = self._clock.now_ms()
         try:
-            return await _reached(
+            return await _reach(
                 self._database.write(
                     lambda c: take_output_name(c, workspace_id, kind, cleaned, suffix, now), durable=False
                 )
             )
         except NoNameLeftError as error:
-            in_use = f"Too many names that begin with {_shown(beginning)} are in use."
+            in_use = f"Too many names that begin with {_show(beginning)} are in use."
             raise DeclinedError(_BAD_NAME, in_use) from error
 
     async def adopt(self, made: Path | bytes, filename: str, kind: str) -> AdoptedBlob:
@@ -313,16 +313,16 @@ class WorkflowFiles:
         DeclinedError when it cannot be kept, and for a name that was not given; FaultError as `find`: it stays.
         """
         if not is_kept_name(filename) or kind not in self._lifetimes:
-            raise DeclinedError(_BAD_NAME, f"{_shown(filename)} is no name for a file.")
+            raise DeclinedError(_BAD_NAME, f"{_show(filename)} is no name for a file.")
         try:
             if isinstance(made, bytes):
                 return await self._blobs.put(made, self._output_bytes)
             return await self._blobs.adopt(made, self._output_bytes)
         except BlobTooLargeError as error:
-            too_large = f"The file {_shown(filename)} has more than {self._output_bytes} bytes."
+            too_large = f"The file {_show(filename)} has more than {self._output_bytes} bytes."
             raise DeclinedError(TOO_MUCH, too_large) from error
         except ValueError as error:
-            raise DeclinedError(NO_SUCH_FILE, f"The file {_shown(filename)} was not written.") from error
+            raise DeclinedError(NO_SUCH_FILE, f"The file {_show(filename)} was not written.") from error
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
 
@@ -335,11 +335,9 @@ class WorkflowFiles:
         """
         new = self._new(workspace_id, kind, filename, content, expires_at, job_id)
         try:
-            await _reached(
-                self._database.write(lambda c: keep_file(c, new, self.limits, overwrite=True), durable=False)
-            )
+            await _reach(self._database.write(lambda c: keep_file(c, new, self.limits, overwrite=True), durable=False))
         except StorageFullError as error:
-            full = f"The workspace may keep {error.limit} {error.what}, and keeps as many: {_shown(filename)} is lost."
+            full = f"The workspace may keep {error.limit} {error.what}, and keeps as many: {_show(filename)} is lost."
             raise DeclinedError(TOO_MUCH, full) from error
 
     async def keep_texts(
@@ -366,7 +364,7 @@ class WorkflowFiles:
 
     async def keep_longer(self, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int) -> None:
         """Keep files, given by kind and name, at least until a time; FaultError(ServiceUnavailable)."""
-        await _reached(self._database.write(lambda c: extend_expiry(c, workspace_id, names, expires_at)))
+        await _reach(self._database.write(lambda c: extend_expiry(c, workspace_id, names, expires_at)))
 
     async def forget_expired(self) -> int:
         """Forget expired files, a bounded number at a call; how many. Their bytes go when nothing names them.
@@ -382,7 +380,7 @@ class WorkflowFiles:
 
     async def check_room(self, workspace_id: str) -> None:
         """Say at once that nothing more can be kept: JobFaultError(StorageFull), FaultError(ServiceUnavailable)."""
-        usage = await _reached(self._database.read(lambda c: usage_of(c, workspace_id)))
+        usage = await _reach(self._database.read(lambda c: usage_of(c, workspace_id)))
         if (spent := usage.spent(self.limits)) is not None:
             raise JobFaultError(StorageFull(*spent))
 
@@ -412,7 +410,7 @@ class WorkflowFiles:
         lifetime = self._lifetimes.get(kind)
         return None if lifetime is None else self._clock.now_ms() + lifetime
 
-    def _found(self, workspace_id: str, reference: FileReference, kind: str) -> Work[WorkflowFile | None]:
+    def _find(self, workspace_id: str, reference: FileReference, kind: str) -> Work[WorkflowFile | None]:
         now = self._clock.now_ms()
         return lambda connection: find_referenced(connection, workspace_id, reference, kind, now)
 
@@ -420,14 +418,14 @@ class WorkflowFiles:
 def check_new(name: str, kind: str) -> str:
     """The name a file that is sent will have, where nothing is in its way; JobFaultError(BadFile)."""
     if kind not in KINDS:
-        raise JobFaultError(BadFile(f"{_shown(kind)} is no type of file; types are {', '.join(KINDS)}."))
+        raise JobFaultError(BadFile(f"{_show(kind)} is no type of file; types are {', '.join(KINDS)}."))
     cleaned = clean_name(name)
     if cleaned is None:
         raise JobFaultError(BadFile("The file has no name that can be used."))
     return cleaned
 
 
-async def _reached(answer: Awaitable[T]) -> T:
+async def _reach(answer: Awaitable[T]) -> T:
     """What the database answers; FaultError(ServiceUnavailable) when it is away."""
     try:
         return await answer
@@ -439,5 +437,5 @@ def _away() -> ServiceUnavailable:
     return ServiceUnavailable("Files cannot be read or written right now.")
 
 
-def _shown(name: str) -> str:
+def _show(name: str) -> str:
     return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")

@@ -35,7 +35,7 @@ from fairlead.domain.jobs.jobs import NewJob
 from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.files import FileLinks, Intake, WorkflowFiles, check_new
-from fairlead.operations.assets.results import damaged
+from fairlead.operations.assets.results import damaged_fault
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts.storage_usage import StorageFullError
 from fairlead.storage.assets.files import NoNameLeftError, WorkflowFile, find_content
@@ -97,7 +97,7 @@ class Assets:
             raise AssetFaultError(HashMismatch(digest))
         content = await intake.store()
         file = self._new(caller, content, cleaned, new)
-        added = await self._added(lambda connection: add_asset(connection, file, self._files.limits))
+        added = await self._add(lambda connection: add_asset(connection, file, self._files.limits))
         return AddedAsset(self._asset(added.file), added.is_new, added.is_known)
 
     async def add_known(self, caller: Caller, digest: str, new: NewAsset) -> AddedAsset:
@@ -108,7 +108,7 @@ class Assets:
         name = "" if new.file_path is None else check_new(new.file_path, _INPUT)
         await self._check_known(caller, digest)
         file = self._new(caller, AdoptedBlob(digest, 0, b""), name, new)
-        added = await self._added(lambda connection: add_asset_of(connection, file, self._files.limits))
+        added = await self._add(lambda connection: add_asset_of(connection, file, self._files.limits))
         if added is None:
             raise AssetFaultError(BlobNotFound())
         return AddedAsset(self._asset(added.file), added.is_new, added.is_known)
@@ -119,7 +119,7 @@ class Assets:
 
     async def find(self, caller: Caller, asset_id: str) -> Asset:
         """An asset by its id; AssetFaultError(AssetNotFound)."""
-        file = (await self._found(caller, [asset_id])).get(asset_id)
+        file = (await self._find(caller, [asset_id])).get(asset_id)
         if file is None:
             raise AssetFaultError(AssetNotFound())
         if (job_id := file.job_id) is None:
@@ -134,7 +134,7 @@ class Assets:
         except BlobMissingError as error:
             raise AssetFaultError(AssetNotFound()) from error
         except BlobDamagedError as error:
-            raise FaultError(damaged()) from error
+            raise FaultError(damaged_fault()) from error
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
         return asset
@@ -158,7 +158,7 @@ class Assets:
         if len(references) > REFERENCES_MAX:
             bad = BadSubmission("invalid_request", f"A workflow may have {REFERENCES_MAX} references to assets.")
             raise JobFaultError(bad)
-        found = await self._found(caller, {reference.id for reference in references if reference.id is not None})
+        found = await self._find(caller, {reference.id for reference in references if reference.id is not None})
         missing = [reference for reference in references if not _is_meant(reference, found)]
         if missing:
             raise JobFaultError(told_of_assets(missing))
@@ -183,7 +183,7 @@ class Assets:
             tags=() if file.tags is None else msgspec.json.decode(file.tags, type=list[str]),
         )
 
-    async def _found(self, caller: Caller, ids: Collection[str]) -> dict[str, WorkflowFile]:
+    async def _find(self, caller: Caller, ids: Collection[str]) -> dict[str, WorkflowFile]:
         now = self._clock.now_ms()
         return await self._read(lambda c: find_assets(c, caller.workspace_id, ids, now))
 
@@ -212,7 +212,7 @@ class Assets:
         if file is None:
             raise AssetFaultError(BlobNotFound())
         if moderation.looks_inside:
-            with _worded():
+            with _word_faults():
                 path = await self._blobs.local_path(digest)
             await moderation.check(caller.workspace_id, Question(str(path), file.size, digest))
 
@@ -222,13 +222,13 @@ class Assets:
         file = await self._read(lambda c: find_content(c, caller.workspace_id, digest, now))
         if file is not None:
             try:
-                with _worded():
+                with _word_faults():
                     await self._blobs.verify(digest, file.size)
             except AssetFaultError:
                 return None
         return file
 
-    async def _added(self, work: Work[T]) -> T:
+    async def _add(self, work: Work[T]) -> T:
         try:
             return await self._write(work)
         except NoNameLeftError as error:
@@ -252,7 +252,7 @@ class Assets:
 
 
 @contextmanager
-def _worded() -> Iterator[None]:
+def _word_faults() -> Iterator[None]:
     try:
         yield
     except BlobLostError as error:

@@ -473,10 +473,10 @@ def _translate_errors() -> Iterator[None]:
     except BlobMissingError as error:
         raise FaultError(RequestNotFound()) from error
     except BlobDamagedError as error:
-        raise FaultError(damaged()) from error
+        raise FaultError(damaged_fault()) from error
 
 
-def damaged() -> InternalError:
+def damaged_fault() -> InternalError:
     """What is said of stored bytes that are not those that were kept."""
     return InternalError("The stored bytes are damaged, and are not sent. The server's operator is told.")
 

@@ -20,7 +20,7 @@ from fairlead.domain.jobs.faults import BadFile, EngineUnavailable, FileNotFound
 from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.operations.assets.files import FileLinks, Intake, SavedName, WorkflowFiles, check_new
-from fairlead.operations.assets.results import ServedAsset, damaged
+from fairlead.operations.assets.results import ServedAsset, damaged_fault
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.files import WorkflowFile
 from fairlead.storage.blobs.store import (
@@ -97,14 +97,14 @@ class FileViews:
         file = await self._file(caller, wanted.filename, wanted.kind)
         if wanted.whole:
             await self._check(file)
-            return self._served(file, file.blob, file.size, file.content_type, file.name)
+            return self._serve(file, file.blob, file.size, file.content_type, file.name)
         if wanted.rendering is None or not (
             file.content_type.startswith("image/") or wanted.rendering.how in _CHANNELS
         ):
             return self._links.sign(file).path
         made, content_type = await self._rendered(caller.workspace_id, file, wanted.rendering)
         name = split_name(file.name)[0] + extension(content_type)
-        return self._served(file, made.name, made.size, content_type, name)
+        return self._serve(file, made.name, made.size, content_type, name)
 
     async def mask(
         self, caller: Caller, drawn: Intake, original: Original, name: str, kind: str, *, overwrite: bool = False
@@ -131,7 +131,7 @@ class FileViews:
             raise JobFaultError(FileNotFound(filename))
         return file
 
-    def _served(self, file: WorkflowFile, blob: str, size: int, content_type: str, name: str) -> ServedAsset:
+    def _serve(self, file: WorkflowFile, blob: str, size: int, content_type: str, name: str) -> ServedAsset:
         now = self._clock.now_ms() // 1000
         left = self._links.seconds if file.expires_at is None else max(0, file.expires_at // 1000 - now)
         disposition = "inline" if is_shown(content_type) else "attachment"
@@ -139,7 +139,7 @@ class FileViews:
 
     async def _check(self, file: WorkflowFile) -> None:
         """Refuse what cannot be sent whole, before the first byte is sent."""
-        with _worded(file.name):
+        with _word_faults(file.name):
             await self._blobs.check(file.blob, file.size)
 
     async def _rendered(self, workspace_id: str, file: WorkflowFile, rendering: Rendering) -> tuple[AdoptedBlob, str]:
@@ -195,18 +195,18 @@ class FileViews:
             await asyncio.to_thread(target.unlink, missing_ok=True)
 
     async def _local(self, blob: str, name: str) -> Path:
-        with _worded(name):
+        with _word_faults(name):
             return await self._blobs.local_path(blob)
 
 
 @contextmanager
-def _worded(name: str) -> Iterator[None]:
+def _word_faults(name: str) -> Iterator[None]:
     try:
         yield
     except BlobMissingError as error:
         raise JobFaultError(FileNotFound(name)) from error
     except BlobDamagedError as error:
-        raise FaultError(damaged()) from error
+        raise FaultError(damaged_fault()) from error
     except BlobsUnavailableError as error:
         raise FaultError(_away()) from error
 

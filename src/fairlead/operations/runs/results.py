@@ -8,7 +8,7 @@ from fairlead.domain.faults import Fault, FaultError, RequestNotFound, ServiceUn
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.replays import read_fault, write_fault
-from fairlead.operations.assets.results import damaged
+from fairlead.operations.assets.results import damaged_fault
 from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 
 INLINE_MAX: Final = 64 * 1024
@@ -89,7 +89,7 @@ class Results:
         except BlobMissingError as error:
             raise ResultGoneError from error
         except BlobDamagedError as error:
-            raise FaultError(damaged()) from error
+            raise FaultError(damaged_fault()) from error
         except BlobsUnavailableError as error:
             raise FaultError(ServiceUnavailable("The result cannot be read right now.")) from error
 
@@ -103,7 +103,7 @@ class Results:
         except BlobMissingError:
             return RequestNotFound(expired=True)
         except BlobDamagedError:
-            return damaged()
+            return damaged_fault()
         except BlobsUnavailableError:  # nobody knows now; a caller that collects it is told to come back
             return None
         return None

@@ -29,7 +29,7 @@ from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.assets.filenames import (
     FileReference,
     is_numbered,
-    numbered,
+    number_name,
     numbered_output,
     output_name,
     split_name,
@@ -140,7 +140,7 @@ def add_file(connection: Connection, new: WorkflowFile) -> WorkflowFile:
     if same := _same(connection, new):
         return _renewed(connection, same, new)
     for _ in range(_TRIES):
-        named = replace(new, name=numbered(new.name, next_number(connection, new.workspace_id, new.kind, new.name)))
+        named = replace(new, name=number_name(new.name, next_number(connection, new.workspace_id, new.kind, new.name)))
         if _inserted(connection, named):
             return named
     raise NoNameLeftError(new.name)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from fairlead.engine.nodes.context import NoSuchFileError
-from fairlead.engine.nodes.files import filled
+from fairlead.engine.nodes.files import fill_prefix
 from fairlead.engine.nodes.node_context import current_context
 from fairlead.engine.packs.folders import PackFolders
 
@@ -102,7 +102,7 @@ class FolderPaths:
 
         The last is the prefix. ValueError for a prefix that leads out of the folder.
         """
-        prefix = filled(filename_prefix, {"width": image_width, "height": image_height})
+        prefix = fill_prefix(filename_prefix, {"width": image_width, "height": image_height})
         path = _within(Path(output_dir), prefix)
         path.parent.mkdir(parents=True, exist_ok=True)
         subfolder = path.parent.relative_to(Path(os.path.normpath(output_dir))).as_posix()

@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from fairlead.engine.nodes.node import Blocked, Definition, Result
 from fairlead.engine.nodes.node_context import current_context
-from fairlead.engine.nodes.registry import described
-from fairlead.engine.packs.calling import completed
+from fairlead.engine.nodes.registry import describe
+from fairlead.engine.packs.calling import complete
 from fairlead.engine.packs.shims.shown import ImageSaveHelper
 from fairlead.engine.packs.tensors import for_pack, from_pack
 
@@ -24,13 +24,13 @@ class OwnNode:
     @classmethod
     def INPUT_TYPES(cls) -> dict[str, object]:  # noqa: N802 -- packs call it so
         """The inputs as editors read them."""
-        inputs: dict[str, object] = described(cls.DEFINITION)["input"]
+        inputs: dict[str, object] = describe(cls.DEFINITION)["input"]
         return inputs
 
     def call(self, **inputs: object) -> object:
         """Call the node, from within another."""
         converted = {name: from_pack(value) for name, value in inputs.items()}
-        given = completed(self.DEFINITION.run(**converted, **self._context()))
+        given = complete(self.DEFINITION.run(**converted, **self._context()))
         values = given.values if isinstance(given, Result) else given if isinstance(given, tuple) else (given,)
         results = tuple(value if isinstance(value, Blocked) else for_pack(value) for value in values)
         return {"ui": dict(given.ui), "result": results} if isinstance(given, Result) and given.ui else results

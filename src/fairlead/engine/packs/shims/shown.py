@@ -9,7 +9,7 @@ import numpy as np
 from fairlead.engine.media.pictures import write_animated_png, write_animated_webp, write_png
 from fairlead.engine.media.sound_files import write_flac
 from fairlead.engine.nodes.context import SavedFile
-from fairlead.engine.nodes.images_io import metadata, shown
+from fairlead.engine.nodes.images_io import metadata, show_images
 from fairlead.engine.nodes.node_context import NodeContext, current_context
 from fairlead.engine.packs.shims.schema_form import FolderType, UIOutput
 from fairlead.engine.packs.tensors import from_pack
@@ -64,7 +64,7 @@ class PreviewImage(SavedImages):
         if animated:
             saved = [ImageSaveHelper.save_animated_png(images, "preview", FolderType.temp, None, _PREVIEW_FPS, 1)]
         else:
-            saved = [SavedResult(**file) for file in shown(_context(), images)]
+            saved = [SavedResult(**file) for file in show_images(_context(), images)]
         super().__init__(saved, animated)
 
 
