@@ -193,7 +193,7 @@ def test_statement_explains_what_a_run_cost(ran: Ran) -> None:
         "0.04 to 0.1",
         "seed, tags",
         f"studio flk_a…z ({_KEY})",
-        "What befell it:",
+        "What happened to it:",
         "redirected from runware to fal",
     ):
         assert words in shown

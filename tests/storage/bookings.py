@@ -10,6 +10,7 @@ from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import (
     Acceptance,
     Admission,
+    BookedRun,
     IdempotencyKey,
     JournalEntry,
     KeptResult,
@@ -56,6 +57,7 @@ def settlement(run_id: str = "run-1", charge: int = 60, **changes: Any) -> Settl
     usual: dict[str, Any] = {
         "workspace_id": LAB, "attempt": 1, "state": RunState.SUCCEEDED, "billed": True,
         "reason": "completed", "rate_version": "v1", "finished_at": NOW + 5, "upstream_status": 200,
+        "booked": BookedRun(100, None, "acme/one"),
     }  # fmt: skip
     return Settlement(**{"run_id": run_id, "charge": charge, **usual, **changes})
 

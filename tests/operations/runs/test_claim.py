@@ -23,7 +23,7 @@ FIRST = run_id()
 
 
 def _fault(books: Books, id_: str = FIRST) -> object:
-    (row,) = books.rows("SELECT fault FROM run_results WHERE run_id = :id", id=id_)
+    (row,) = books.rows("SELECT result_fault AS fault FROM runs WHERE id = :id", id=id_)
     return read_fault(bytes(row["fault"]))
 
 
@@ -41,7 +41,9 @@ def test_claimed_run_is_executed_charged_and_kept(
     assert partner.bodies == [b'{"model":"plain-now","n": 3}']
     assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
     assert server.observed(RunClaimed) == [RunClaimed(FIRST, "acme/plain-now", 5.0)]
-    (kept,) = books.rows("SELECT content, expires_at FROM run_results")
+    (kept,) = books.rows(
+        "SELECT result_content AS content, result_expires_at AS expires_at FROM runs WHERE result_expires_at > 0"
+    )
     assert bytes(kept["content"]) == b'{"data": "x", "used": 1, "status": "done"}'
     assert kept["expires_at"] == row["finished_at"] + WEEK_MS
 

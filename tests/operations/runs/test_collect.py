@@ -97,7 +97,10 @@ def test_large_result_is_kept_as_a_blob(
     """What is larger than a row should be is a blob; without it the result is gone, and the status says so."""
     partner.answers["/now"] = {**DONE, "data": "x" * INLINE_MAX}
     run(made(server, caller))
-    (row,) = books.rows("SELECT content, blob, size FROM run_results")
+    (row,) = books.rows(
+        "SELECT result_content AS content, result_blob AS blob, result_size AS size FROM runs"
+        " WHERE result_expires_at IS NOT NULL"
+    )
     assert (row["content"], row["size"] > INLINE_MAX, len(row["blob"])) == (None, True, 64)
     answer = run(server.collector.collect(caller, MODEL, FIRST))
     assert len(answer.outcome.content) == row["size"]
@@ -147,7 +150,7 @@ def test_large_result_is_kept_in_the_database_when_the_store_is_full(
     shutil.rmtree(tmp_path / "blobs")
     (tmp_path / "blobs").write_text("no folder")
     run(made(server, caller))
-    (row,) = books.rows("SELECT blob, size FROM run_results")
+    (row,) = books.rows("SELECT result_blob AS blob, result_size AS size FROM runs WHERE result_expires_at IS NOT NULL")
     assert row["blob"] is None
     assert len(run(server.collector.collect(caller, MODEL, FIRST)).outcome.content) == row["size"]
 

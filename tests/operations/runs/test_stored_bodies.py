@@ -156,7 +156,7 @@ def test_run_whose_body_is_lost_ends_without_a_charge(
             books.sql("UPDATE runs SET request_blob = :name", name=books.state(run_id(2))["request_blob"])
     assert not run(claim(server, caller))
     assert (partner.calls, books.state(FIRST)["state"]) == ([], "failed")
-    (row,) = books.rows("SELECT fault FROM run_results WHERE run_id = :id", id=FIRST)
+    (row,) = books.rows("SELECT result_fault AS fault FROM runs WHERE id = :id", id=FIRST)
     fault = read_fault(bytes(row["fault"]))
     assert isinstance(fault, ServiceUnavailable)
     assert "stored request body is lost" in fault.detail

@@ -49,7 +49,7 @@ def test_blob_of_a_live_asset_or_result_counts_as_named(books: Books) -> None:
     kept, expired, of_a_run, unknown = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
     books.do(lambda c: insert_assets(c, [asset("1", blob=kept), asset("2", blob=expired, expires_at=NOW)]))
     books.write(admission())
-    books.sql("INSERT INTO run_results (run_id, blob, expires_at) VALUES ('run-1', :blob, 0)", blob=of_a_run)
+    books.sql("UPDATE runs SET result_blob = :blob, result_expires_at = 0 WHERE id = 'run-1'", blob=of_a_run)
     every = [kept, expired, of_a_run, unknown]
     assert books.do(lambda c: named_blobs(c, every, NOW)) == {kept, of_a_run}
     assert books.do(lambda c: named_blobs(c, [], NOW)) == set()

@@ -300,6 +300,28 @@ def test_broken_connection_is_an_unavailable_database(postgresql_url: str, postg
     assert postgres.port
 
 
+def test_cancelled_work_stays_cancelled(postgresql_url: str, run: Run) -> None:
+    """Whatever a transaction is doing when it is cancelled, that is what its caller is told, and the next one works."""
+
+    def work(connection: Connection) -> None:
+        for _ in range(20):
+            connection.execute(text("SELECT pg_sleep(0.0005)"))
+
+    async def cancel(opened: Database) -> list[bool]:
+        tasks = [asyncio.create_task((opened.read if n % 2 else opened.write)(work)) for n in range(60)]
+        for task in tasks:
+            await asyncio.sleep(0.001)
+            task.cancel()
+        await asyncio.wait(tasks)
+        return [task.cancelled() or task.exception() is None for task in tasks]
+
+    opened = open_database(postgresql_url)
+    assert all(run(cancel(opened)))
+    run(opened.write(announce))
+    assert run(opened.read(servers)) == 1
+    run(opened.close())
+
+
 def test_refused_connection_is_an_unavailable_database(postgresql_url: str, postgres: Postgres, run: Run) -> None:
     """A refusal by PostgreSQL itself, before any statement, is unavailability too."""
     name = postgresql_url.rpartition("/")[2]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,14 +14,18 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from databases import opened
-from fairlead.domain.runs.entries import LiveRun, TakeOver
+from fairlead.domain.runs.entries import EarlierWork, KeptResult, KeyUsed, LiveRun, TakeOver, Verdict
+from fairlead.domain.runs.outcomes import Work
+from fairlead.domain.runs.states import RunState
+from fairlead.storage.assets.results import named_blobs
 from fairlead.storage.db import migrate as migrations
 from fairlead.storage.db.migrate import HEAD, migrate, revision_of, run_revisions, upgrade
 from fairlead.storage.db.tables import metadata
 from fairlead.storage.ledger import ledger
 from fairlead.storage.runs.entries import write_entries
+from fairlead.storage.runs.idempotency import EndedRun, ended_run, forget_expired
 from fairlead.storage.runs.queue import QUEUE
-from storage.bookings import failure
+from storage.bookings import admission, failure, key
 
 
 async def _migrate_twice(url: str) -> tuple[str | None, str | None, str | None]:
@@ -117,14 +122,18 @@ _OF_0001 = (
 )
 
 
+def _upgrade_to(connection: Connection, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", migrations.__file__.replace("migrate.py", "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
 def test_runs_of_the_previous_version_live_through_the_migration(empty_database_url: str) -> None:
     """Unfinished runs live through the migration: the books are right, and they can be claimed and settled."""
 
     def fill(connection: Connection) -> None:
-        config = Config()
-        config.set_main_option("script_location", migrations.__file__.replace("migrate.py", "migrations"))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        _upgrade_to(connection, "0001")
         for statement in _OF_0001:
             values = {"no": False, "body": b"{}"} if ":no" in statement else {}
             connection.execute(text(statement), values)
@@ -149,3 +158,81 @@ def test_runs_of_the_previous_version_live_through_the_migration(empty_database_
         ("run-2", None, False, None),
     ]
     assert wrong == [[], []]
+
+
+_RUN_OF_0019 = """
+    INSERT INTO runs (id, workspace_id, model_id, provider, state, attempt, server_id, handle, credential, hold, charge,
+                      rate_version, idempotency_id, upstream_status, caller_left, created_at, finished_at)
+    VALUES (:id, 'lab-id', 'acme/x', 'acme', :state, 1, 's', :handle, :credential, 100, :charge,
+            'v1', :key, :status, :no, 1, :finished_at)
+"""
+_RUNS_OF_0019 = (
+    # id, state, idempotency key, charge, status, finished at, handle, credential
+    ("told", "succeeded", "key-1", 60, 200, 5, None, None),
+    ("failed", "failed", "key-2", 0, 500, 5, None, None),
+    ("freed", "failed", "key-3", 0, 500, 5, None, None),
+    ("again", "succeeded", "key-3", 60, 200, 9, None, None),
+    ("undecided", "failed", "key-4", 0, 202, 5, "task-7", "own"),
+    ("live", "dispatched", "key-5", None, None, None, None, None),
+    ("plain", "failed", None, 0, 500, 5, None, None),
+)
+_KEYS_OF_0019 = """
+    INSERT INTO idempotency_keys VALUES ('key-1', 'call-1', 'told', 9000), ('key-2', 'call-2', 'failed', 9000),
+        ('key-3', 'call-3', 'again', 9000), ('key-4', 'call-4', 'undecided', 9000), ('key-5', 'call-5', 'live', 9000)
+"""
+_RESULTS_OF_0019 = """
+    INSERT INTO run_results (run_id, fault, content_type, content, blob, size, fallback_provider, dropped,
+                             replayable_until, expires_at)
+    VALUES ('told', NULL, 'application/json', :body, NULL, NULL, 'fal', '["seed"]', 0, 9000),
+           ('failed', :body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 9000),
+           ('again', NULL, 'image/png', NULL, 'b10b', 7, NULL, NULL, NULL, 8000)
+"""
+
+
+@pytest.mark.req("R-18")
+def test_keys_and_results_are_told_again_after_the_migration(empty_database_url: str) -> None:
+    """A key that counted before the migration finds its run and its result after it, and a freed key stays free."""
+
+    def fill(connection: Connection) -> None:
+        _upgrade_to(connection, "0019")
+        workspace = "INSERT INTO workspaces (id, name, billing, balance, held, cap, in_flight, in_flight_limit, gates,"
+        connection.execute(
+            text(f"{workspace} created_at) VALUES ('lab-id', 'lab', 'prepaid', 900, 0, 0, 0, 1, '{{}}', 1)")
+        )
+        names = ("id", "state", "key", "charge", "status", "finished_at", "handle", "credential")
+        for row in _RUNS_OF_0019:
+            connection.execute(text(_RUN_OF_0019), {**dict(zip(names, row, strict=True)), "no": False})
+        connection.execute(text(_KEYS_OF_0019))
+        connection.execute(text(_RESULTS_OF_0019), {"body": b"[1]"})
+
+    calls = [admission(f"new-{n}", key=key(f"key-{n}", f"call-{n}", 9999), created_at=10) for n in (1, 2, 3, 4, 5, 6)]
+
+    async def go_on() -> tuple[list[Verdict], dict[str, EndedRun | None], list[int], set[str]]:
+        async with opened(empty_database_url) as database:
+            await database.write(fill)
+            assert await migrate(database) == "0019"
+            verdicts = (await database.write(lambda c: write_entries(c, calls))).verdicts
+            ended = {}
+            for run_id in ("told", "failed", "freed", "again", "undecided", "live"):
+                ended[run_id] = await database.read(partial(ended_run, run_id=run_id))
+            blobs = await database.read(lambda c: named_blobs(c, ["b10b", "other"], 10))
+            forgotten = [
+                await database.write(partial(forget_expired, now=now, limit=100)) for now in (7999, 8000, 9000, 99999)
+            ]
+            return list(verdicts), ended, forgotten, blobs
+
+    verdicts, ended, forgotten, blobs = asyncio.run(go_on())
+    assert verdicts == [*map(KeyUsed, ("told", "failed", "again", "undecided", "live")), None]
+    told, failed, again, undecided = (ended[name] for name in ("told", "failed", "again", "undecided"))
+    assert told is not None
+    assert told.result == KeptResult(9000, None, "application/json", b"[1]", None, None, "fal", '["seed"]', 0)
+    assert (told.state, told.charge) == (RunState.SUCCEEDED, 60)
+    assert failed is not None
+    assert failed.result == KeptResult(9000, fault=b"[1]")
+    assert again is not None
+    assert again.result == KeptResult(8000, content_type="image/png", blob="b10b", size=7)
+    assert undecided is not None
+    assert undecided.left == EarlierWork("undecided", "acme", Work("task-7", "own", 202), byok=False, expires_at=9000)
+    assert ended["freed"] == EndedRun("freed", RunState.FAILED, 0, byok=False, created_at=1, result=None)
+    assert (ended["live"], blobs) == (None, {"b10b"})
+    assert forgotten == [0, 1, 7, 1]

@@ -10,7 +10,7 @@ from fairlead.domain.days import DAY_MS
 from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.ledger import ledger
-from fairlead.storage.ledger.usage import UsageBook, usage_of
+from fairlead.storage.ledger.usage import UsageBook, usage_addition, usage_of
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, settlement
 
 ALL = tuple(Grouping)
@@ -120,7 +120,7 @@ def test_repeated_settlement_counts_once(books: Books) -> None:
 
 def test_batch_without_ends_writes_no_usage(books: Books) -> None:
     """Nothing gathered is nothing written."""
-    books.do(lambda c: UsageBook().write(c))
+    books.do(lambda c: usage_addition(c.dialect.name).run(c, UsageBook().rows()))
     assert books.rows("SELECT * FROM usage_days") == []
 
 

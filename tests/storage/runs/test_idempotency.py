@@ -31,7 +31,8 @@ def rich(books: Books) -> Books:
 
 def keys(books: Books) -> dict[str, str]:
     """Return which run took which key."""
-    return {row["id"]: row["run_id"] for row in books.rows("SELECT id, run_id FROM idempotency_keys")}
+    held = books.rows("SELECT idempotency_id, id FROM runs WHERE idempotency_id IS NOT NULL")
+    return {row["idempotency_id"]: row["id"] for row in held}
 
 
 def ended(books: Books, run_id: str = "run-1") -> idempotency.EndedRun | None:
@@ -228,5 +229,5 @@ def test_expired_keys_and_results_are_deleted_in_batches(rich: Books) -> None:
     forget = partial(idempotency.forget_expired, now=NOW + 4, limit=3)
     assert [rich.do(forget) for _ in range(3)] == [6, 4, 0]
     assert set(keys(rich)) == {"key-5", "key-6"}
-    results: list[dict[str, Any]] = rich.rows("SELECT run_id FROM run_results")
-    assert {row["run_id"] for row in results} == {"run-5", "run-6"}
+    results: list[dict[str, Any]] = rich.rows("SELECT id FROM runs WHERE result_expires_at IS NOT NULL")
+    assert {row["id"] for row in results} == {"run-5", "run-6"}

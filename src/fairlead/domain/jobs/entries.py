@@ -56,7 +56,7 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 class JobProgress(msgspec.Struct, frozen=True):
-    """How far a job is that is executed, and what befell it since the last entry."""
+    """How far a job is that is executed, and its events since the last entry."""
 
     job_id: str
     workspace_id: str

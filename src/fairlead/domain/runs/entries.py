@@ -153,7 +153,8 @@ class Settlement(msgspec.Struct, frozen=True):
     """The end of a run: what became of it, and what is charged (0 voids it) of what the books hold for it.
 
     A run that was called with an idempotency key keeps its `result` for that key; without one the key `key_id` is free
-    again, and with neither the key stays taken by work that can be asked about again.
+    again, and with neither the key stays taken by work that can be asked about again. A run that is
+    as `booked` need not be read to be ended.
     """
 
     run_id: str
@@ -170,10 +171,24 @@ class Settlement(msgspec.Struct, frozen=True):
     key_id: str | None = None
     result: KeptResult | None = None
     events: tuple["RunEntry", ...] = ()
+    booked: "BookedRun | None" = None
+
+
+class BookedRun(msgspec.Struct, frozen=True):
+    """What the books have of a run: what is held, for which API key (None for a token), and where its body is.
+
+    `place` is its number in the queue, None for a synchronous run.
+    """
+
+    hold: int
+    key_id: str | None
+    model_id: str
+    place: int | None = None
+    request_blob: str | None = None
 
 
 class RunEntry(msgspec.Struct, frozen=True):
-    """Something that befell a run on its way and that its other figures do not tell (`fairlead runs show`)."""
+    """Something that happened to a run on its way and that its other figures do not tell (`fairlead runs show`)."""
 
     kind: str
     attempt: int

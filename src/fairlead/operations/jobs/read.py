@@ -1,4 +1,4 @@
-"""Reading jobs: one, those of a workspace, how many are left, what befell one."""
+"""Reading jobs: one, those of a workspace, how many are left, the events of one."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -81,7 +81,7 @@ class JobReader:
         return await self._read(lambda c: jobs.remaining_jobs(c, caller.workspace_id))
 
     async def events(self, caller: Caller, job: Job) -> Sequence[StoredEvent]:
-        """What befell a job, in order; nothing for one that is forgotten by now."""
+        """The events of a job, in order; nothing for one that is forgotten by now."""
         return await self._read(lambda c: jobs.events_of(c, caller.workspace_id, job.id))
 
     async def _read(self, work: Work[T]) -> T:

@@ -77,7 +77,8 @@ class AdmittedRun(msgspec.Struct, frozen=True):
     """A run that holds its money and its slot: what its execution needs.
 
     It goes on with the `work` that its partner has, where there is some. `committed` is what the workspace is committed
-    to where that is capped; `credential` the caller's own (R-17). An `is_unwanted` one was cancelled before.
+    to where that is capped; `credential` the caller's own (R-17). An `is_unwanted` one was cancelled before. Only the
+    first attempt of a synchronous one knows its `api_key_id`, None also for a token.
     """
 
     run_id: str
@@ -96,6 +97,7 @@ class AdmittedRun(msgspec.Struct, frozen=True):
     is_queued: bool = False
     is_unwanted: bool = False
     work: Work | None = None
+    api_key_id: str | None = None
 
     @property
     def model(self) -> Model:
@@ -274,6 +276,7 @@ class Admitter:
             base_url=command.base_url,
             traceparent=command.traceparent,
             credential=await self._own(caller, plan) if selection.byok else None,
+            api_key_id=caller.key_id,
         )
 
     async def _is_replay(self, command: RunCommand) -> bool:

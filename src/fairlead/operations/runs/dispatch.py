@@ -88,7 +88,7 @@ class Cancellation(msgspec.Struct, eq=False):
 
 
 class _RunContext(msgspec.Struct, frozen=True):
-    """A run on its way through its legs, and what befell it there."""
+    """A run on its way through its legs, and what happened to it there."""
 
     run: AdmittedRun
     record: Record

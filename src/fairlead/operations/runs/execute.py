@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.deadlines import Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
-from fairlead.domain.runs.entries import Acceptance, KeptResult, Redirection, Settlement
+from fairlead.domain.runs.entries import Acceptance, BookedRun, KeptResult, Redirection, Settlement
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.replays import is_undecided, write_fault
 from fairlead.domain.runs.states import RunState
@@ -241,6 +241,7 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
             state, reason = RunState.SUCCEEDED, "completed"
         case Failed(fault):
             state, reason = RunState.FAILED, bucket(fault)
+    is_known = run.attempt == 1 and not run.is_queued
     return Settlement(
         run_id=run.run_id,
         workspace_id=run.workspace_id,
@@ -256,4 +257,5 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         key_id=None if run.key is None or run.is_queued or is_undecided(outcome) else run.key.id,
         result=kept,
         events=served.events,
+        booked=BookedRun(served.plan.hold, run.api_key_id, run.model.id) if is_known else None,
     )

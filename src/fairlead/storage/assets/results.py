@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, or_, select
 
 from fairlead.storage.accounts.storage_usage import lock_usage
 from fairlead.storage.assets.files import needed_by_jobs
-from fairlead.storage.db.tables import assets, jobs, run_results, runs, workflow_files
+from fairlead.storage.db.tables import assets, jobs, runs, workflow_files
 
 
 class Asset(msgspec.Struct, frozen=True):
@@ -56,8 +56,7 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
 def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[str]:
     """Those of some blobs that a live asset, a kept result, a live run, a file of workflows or a job still names."""
     of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
-    of_results = select(run_results.c.blob).where(run_results.c.blob.in_(names))
-    # A server of the version before leaves the names of blobs in runs that it ends.
+    of_results = select(runs.c.result_blob).where(runs.c.result_blob.in_(names))
     of_requests = select(runs.c.request_blob).where(runs.c.request_blob.in_(names), runs.c.finished_at.is_(None))
     stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
     of_files = select(workflow_files.c.blob).where(workflow_files.c.blob.in_(names), stays)

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, or_, select
 
 from fairlead.storage.assets.files import needed_by_jobs
-from fairlead.storage.db.tables import assets, jobs, run_results, runs, workflow_files
+from fairlead.storage.db.tables import assets, jobs, runs, workflow_files
 
 KINDS: Final = ("asset", "result", "request", "file", "workflow")
 
@@ -61,11 +61,8 @@ def _live(kind: str, now: int) -> Select[Any]:
             columns = (assets.c.id, assets.c.workspace_id, assets.c.blob, assets.c.size)
             return select(*columns).where(assets.c.expires_at > now)
         case "result":
-            return (
-                select(run_results.c.run_id, runs.c.workspace_id, run_results.c.blob, run_results.c.size)
-                .join(runs, runs.c.id == run_results.c.run_id)
-                .where(run_results.c.blob.is_not(None), run_results.c.expires_at > now)
-            )
+            columns = (runs.c.id, runs.c.workspace_id, runs.c.result_blob, runs.c.result_size)
+            return select(*columns).where(runs.c.result_blob.is_not(None), runs.c.result_expires_at > now)
         case "request":
             columns = (runs.c.id, runs.c.workspace_id, runs.c.request_blob, runs.c.request_size)
             return select(*columns).where(runs.c.request_blob.is_not(None), runs.c.finished_at.is_(None))
@@ -81,7 +78,7 @@ def _live(kind: str, now: int) -> Select[Any]:
 def _ids() -> dict[str, Any]:
     return {
         "asset": assets.c.id,
-        "result": run_results.c.run_id,
+        "result": runs.c.id,
         "request": runs.c.id,
         "file": workflow_files.c.id,
         "workflow": jobs.c.id,
@@ -91,7 +88,7 @@ def _ids() -> dict[str, Any]:
 def _blob(kind: str) -> ColumnElement[str]:
     columns: dict[str, Any] = {
         "asset": assets.c.blob,
-        "result": run_results.c.blob,
+        "result": runs.c.result_blob,
         "request": runs.c.request_blob,
         "file": workflow_files.c.blob,
         "workflow": jobs.c.documents_blob,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
@@ -275,31 +275,47 @@ class PostgresDatabase:
 
         self._engine = create_async_engine(
             url,
+            isolation_level="AUTOCOMMIT",  # transactions are begun by _run, at the driver
             hide_parameters=True,
             pool_size=_POOL_SIZE,
             max_overflow=0,
             pool_timeout=_CONNECT_SECONDS,
             connect_args={"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS},
         )
-        self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run work in one transaction; PostgreSQL answers COMMIT when it is durable, where it has to be."""
-        try:
-            async with self._engine.begin() as connection:
-                if not durable:
-                    await connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-                return await connection.run_sync(work)
-        except Exception as error:
-            raise _translated(error) from error
+        return await self._run(work, "read_committed", durable=durable)
 
     async def read(self, work: Work[T]) -> T:
         """Run reading work in a transaction of its own."""
+        return await self._run(work, "repeatable_read")
+
+    async def _run(self, work: Work[T], isolation: str, *, durable: bool = True) -> T:
+        is_broken = False
         try:
-            async with self._snapshots.connect() as connection:
-                return await connection.run_sync(work)
+            async with self._engine.connect() as connection:
+                driver: Any = (await connection.get_raw_connection()).driver_connection
+                transaction = driver.transaction(isolation=isolation)
+                try:
+                    await transaction.start()
+                    if not durable:
+                        await driver.execute("SET LOCAL synchronous_commit = off")
+                    try:
+                        result = await connection.run_sync(work)
+                    except Exception:
+                        if not driver.is_closed():
+                            await transaction.rollback()
+                        raise
+                    await transaction.commit()
+                except BaseException as error:
+                    is_broken = driver.is_closed()
+                    if is_broken or not isinstance(error, Exception):  # cancelled: it may still be at something
+                        await connection.invalidate()
+                    raise
         except Exception as error:
-            raise _translated(error) from error
+            raise (DatabaseUnavailableError(str(error)) if is_broken else _translated(error)) from error
+        return result
 
     async def close(self) -> None:
         """Return every connection."""

@@ -7,14 +7,34 @@ once per dialect. They are still written in Core, once for both databases; only 
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
-from sqlalchemy import ARRAY, ColumnElement, Connection, Select, String, Table, any_, bindparam, func, select
+from sqlalchemy import (
+    ARRAY,
+    AdaptedConnection,
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Insert,
+    Select,
+    String,
+    Table,
+    Text,
+    Update,
+    any_,
+    bindparam,
+    column,
+    func,
+    literal_column,
+    select,
+)
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError
 from sqlalchemy.sql.elements import CompilerElement
 from sqlalchemy.sql.expression import UpdateBase
+from sqlalchemy.sql.visitors import ExternallyTraversible, replacement_traverse
 
 # What has no adapter of its own is asked for one by two attributes it does not have, at the price of two exceptions;
 # of a run's values these are fourteen. What adapts is written in C: a function of ours costs more than storing a value.
@@ -22,6 +42,11 @@ sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # finds nothing: None
 
+_INTEGRITY: Final = "23"
+"""How the SQLSTATEs of violated constraints begin."""
+_Row: TypeAlias = tuple[object, ...]
+Rows: TypeAlias = Sequence[Any]
+"""What a statement has found, each row as a tuple."""
 OneOf: TypeAlias = Callable[[ColumnElement[str]], ColumnElement[bool]]
 """Makes the condition that a column is one of the ids looked up, in the words of a dialect."""
 
@@ -37,8 +62,8 @@ class Prepared:
         self._names = list(names)
         self._sql: dict[str, str] = {}
 
-    def run(self, connection: Connection, rows: Sequence[tuple[object, ...]]) -> None:
-        """Execute the statement once a row; does nothing without rows."""
+    def run(self, connection: Connection, rows: Sequence[_Row]) -> None:
+        """Execute the statement once a row, in order; does nothing without rows."""
         if not rows:
             return
         dialect = connection.dialect.name
@@ -51,9 +76,82 @@ class Prepared:
         except sqlite3.IntegrityError as error:  # by the name it has on the other database too
             raise IntegrityError(sql, None, error, hide_parameters=True) from error
 
+    def changed(self, connection: Connection, rows: Sequence[_Row], name: str) -> set[object]:
+        """Execute an UPDATE for all rows; of those that it found something to change for, the value of a name.
+
+        RETURNING would say so on SQLite as well, and makes the statement take four times as long there.
+        """
+        if not rows:
+            return set()
+        if connection.dialect.name != "sqlite":
+            sql = self._sql.get(name)
+            if sql is None:
+                statement = self.of_all_rows(connection.dialect, "", name)
+                sql = self._sql[name] = _compiled(connection, statement, self._names)
+            return {found[0] for found in _fetch(connection, sql, [*zip(*rows, strict=True)])}
+        sql = self._sql.get("sqlite") or self._compile(connection)
+        driver, at, changed = sqlite_driver(connection), self._names.index(name), set()
+        for row in rows:
+            if driver.execute(sql, row).rowcount:
+                changed.add(row[at])
+        return changed
+
+    def of_all_rows(self, dialect: Dialect, prefix: str, returned: str | None = None) -> Insert | Update:
+        """The statement for PostgreSQL that takes all rows at once: each of its parameters is an array of one column.
+
+        Their names are those of the columns behind a prefix. An UPDATE may return one of them of each row it changes.
+        """
+        binds = self._statement.compile(dialect=dialect, column_keys=self._names).binds
+        # Texts without their length: a cast to a shorter one would cut them.
+        types = [Text() if isinstance(binds[name].type, String) else binds[name].type for name in self._names]
+        arrays = [bindparam(prefix + name, type_=ARRAY(type_)) for name, type_ in zip(self._names, types, strict=True)]
+        columns = [column(name, type_) for name, type_ in zip(self._names, types, strict=True)]
+        rows = func.unnest(*arrays).table_valued(*columns).render_derived()
+        if isinstance(self._statement, Insert):
+            return self._statement.from_select(self._names, select(*rows.c))
+        statement: ExternallyTraversible = replacement_traverse(
+            cast("ExternallyTraversible", self._statement),
+            {},
+            lambda element, **_: rows.c[element.key] if isinstance(element, BindParameter) else None,
+        )
+        update = cast("Update", statement)
+        return update if returned is None else cast("Update", update.returning(rows.c[returned]))
+
+    def names_behind(self, prefix: str) -> list[str]:
+        """The parameters of `of_all_rows`, in order."""
+        return [prefix + name for name in self._names]
+
     def _compile(self, connection: Connection) -> str:
         sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
         return sql
+
+
+_TOGETHER: Final[dict[tuple[Prepared, ...], str]] = {}
+
+
+def run_together(connection: Connection, *written: tuple[Prepared, Sequence[_Row]]) -> None:
+    """Execute some statements, each for all of its rows, which costs PostgreSQL a single round trip.
+
+    No row of a table may be changed twice, and no statement sees what the others have changed.
+    """
+    if connection.dialect.name == "sqlite":
+        for statement, rows in written:
+            statement.run(connection, rows)
+    elif due := [(statement, rows) for statement, rows in written if rows]:
+        statements = tuple(statement for statement, _ in due)
+        sql = _TOGETHER.get(statements) or _compile_together(connection, statements)
+        _fetch(connection, sql, [values for _, rows in due for values in zip(*rows, strict=True)])
+
+
+def _compile_together(connection: Connection, statements: tuple[Prepared, ...]) -> str:
+    named = [(statement, f"of_{number}_") for number, statement in enumerate(statements)]
+    parts = [statement.of_all_rows(connection.dialect, name) for statement, name in named]
+    names = [one for statement, name in named for one in statement.names_behind(name)]
+    together: CompilerElement = select(literal_column("1")).add_cte(
+        *(part.cte(f"part_{n}") for n, part in enumerate(parts))
+    )
+    sql = _TOGETHER[statements] = _compiled(connection, together if len(parts) > 1 else parts[0], names)
+    return sql
 
 
 class PreparedInsert:
@@ -64,36 +162,13 @@ class PreparedInsert:
         self._names = names
         self._prepared: dict[str, Prepared] = {}
 
-    def run(self, connection: Connection, rows: Sequence[tuple[object, ...]]) -> None:
+    def run(self, connection: Connection, rows: Sequence[_Row]) -> None:
         """Execute the statement once a row; does nothing without rows."""
         dialect = connection.dialect.name
         if dialect not in self._prepared:
             statement = insert_in(dialect, self._table).on_conflict_do_nothing()
             self._prepared[dialect] = Prepared(statement, self._names)
         self._prepared[dialect].run(connection, rows)
-
-
-class PreparedLookup:
-    """A SELECT of the rows whose ids are among some; `statement` is given the condition to put in its WHERE."""
-
-    def __init__(self, statement: Callable[[OneOf], Select[*tuple[object, ...]]]) -> None:
-        self._statement = statement
-        self._sql: dict[str, str] = {}
-
-    def run(self, connection: Connection, ids: Sequence[str]) -> Sequence[Any]:
-        """The rows found, as tuples; none without ids."""
-        if not ids:
-            return ()
-        dialect = connection.dialect.name
-        sql = self._sql.get(dialect) or self._compile(connection)
-        if dialect == "sqlite":
-            return sqlite_driver(connection).execute(sql, (msgspec.json.encode(ids).decode(),)).fetchall()
-        return connection.exec_driver_sql(sql, (list(ids),)).fetchall()
-
-    def _compile(self, connection: Connection) -> str:
-        one_of = _one_of_json if is_sqlite(connection) else _one_of_array
-        sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement(one_of), ["ids"])
-        return sql
 
 
 class PreparedQuery:
@@ -111,15 +186,48 @@ class PreparedQuery:
             found = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
         return found
 
-    def run(self, connection: Connection, values: Sequence[object]) -> Sequence[Any]:
+    def run(self, connection: Connection, values: Sequence[object]) -> Rows:
         """The rows found, as tuples."""
-        sql = self.sql(connection)
-        if not is_sqlite(connection):
-            return connection.exec_driver_sql(sql, tuple(values)).fetchall()
+        return _fetch(connection, self.sql(connection), values)
+
+
+class PreparedLookup:
+    """A SELECT of the rows whose ids are among some; `statement` is given the condition to put in its WHERE."""
+
+    def __init__(self, statement: Callable[[OneOf], Select[*tuple[object, ...]]]) -> None:
+        self._statement = statement
+        self._sql: dict[str, str] = {}
+
+    def run(self, connection: Connection, ids: Sequence[str]) -> Rows:
+        """The rows found, as tuples; none without ids."""
+        if not ids:
+            return ()
+        dialect = connection.dialect.name
+        sql = self._sql.get(dialect) or self._compile(connection)
+        return _fetch(connection, sql, (msgspec.json.encode(ids).decode() if dialect == "sqlite" else ids,))
+
+    def _compile(self, connection: Connection) -> str:
+        one_of = _one_of_json if is_sqlite(connection) else _one_of_array
+        sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement(one_of), ["ids"])
+        return sql
+
+
+def _fetch(connection: Connection, sql: str, values: Sequence[object]) -> Rows:
+    """Hand a statement to the driver as it is; its rows, as tuples."""
+    if connection.dialect.name != "sqlite":
+        adapted: AdaptedConnection = connection.connection.dbapi_connection  # type: ignore[assignment]
         try:
-            return sqlite_driver(connection).execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:  # readers know it by the name it has on the other database too
-            raise DatabaseError(sql, None, error, hide_parameters=True) from error
+            rows: Rows = adapted.run_async(lambda driver: driver.fetch(sql, *values))
+        except Exception as error:  # by the names that SQLAlchemy would give them
+            if not (sqlstate := getattr(error, "sqlstate", None)):
+                raise
+            named = IntegrityError if sqlstate.startswith(_INTEGRITY) else DBAPIError
+            raise named(sql, None, error, hide_parameters=True) from error
+        return rows
+    try:
+        return sqlite_driver(connection).execute(sql, values).fetchall()
+    except sqlite3.DatabaseError as error:  # readers know it by the name it has on the other database too
+        raise DatabaseError(sql, None, error, hide_parameters=True) from error
 
 
 def is_sqlite(connection: Connection) -> bool:

@@ -156,6 +156,18 @@ runs = Table(
     Column("request_size", _INT, comment="how many bytes that blob has"),
     Column("created_at", _INT, nullable=False),
     Column("finished_at", _INT),
+    Column("key_fingerprint", String(64), comment="SHA-256 of method, path, query and body"),
+    Column("key_expires_at", _INT, comment="until when its idempotency key counts"),
+    Column("forget_at", _INT, comment="when its key or its result expires, whichever is first"),
+    Column("result_fault", LargeBinary, comment="the failure that is kept, as JSON; null for a result"),
+    Column("result_content_type", String(256)),
+    Column("result_blob", String(64), comment="the blob that holds the result, where it is large"),
+    Column("result_size", _INT),
+    Column("result_fallback_provider", String(64)),
+    Column("result_dropped", Text, comment="JSON array of what the translation for its last provider left out"),
+    Column("result_replayable_until", _INT, comment="null for as long as it is kept; 0 never"),
+    Column("result_expires_at", _INT, comment="null where nothing is kept"),
+    Column("result_content", LargeBinary, comment="a result that is small; last, so that readers need not pass it"),
 )
 _WAITING: Final = text("state = 'parked' OR state = 'released'")
 _RELEASED: Final = text("state = 'released'")
@@ -171,30 +183,10 @@ _HAS_BLOB: Final = text("request_blob IS NOT NULL AND finished_at IS NULL")
 _partial_index("ix_runs_request_blob", runs.c.request_blob, where=_HAS_BLOB)
 # A later run may name the work of an earlier one by its handle, where operations depend on it.
 _partial_index("ix_runs_handle", runs.c.workspace_id, runs.c.handle, where=runs.c.operation.is_not(None))
-
-idempotency_keys = Table(
-    "idempotency_keys",
-    metadata,
-    Column("id", String(64), primary_key=True, comment="SHA-256 of the workspace's id and the caller's key"),
-    Column("fingerprint", String(64), nullable=False, comment="SHA-256 of method, path, query and body"),
-    Column("run_id", _UUID, nullable=False),
-    Column("expires_at", _INT, nullable=False, index=True),
-)
-
-run_results = Table(
-    "run_results",
-    metadata,
-    Column("run_id", _UUID, ForeignKey("runs.id"), primary_key=True),
-    Column("fault", LargeBinary, comment="the failure, as JSON; null for a result"),
-    Column("content_type", String(256)),
-    Column("content", LargeBinary, comment="a result small enough to be kept here"),
-    Column("blob", String(64), comment="else the blob that holds it"),
-    Column("size", _INT),
-    Column("fallback_provider", String(64)),
-    Column("dropped", Text, comment="JSON array of what a translation left out"),
-    Column("replayable_until", _INT, comment="null for as long as it is kept; 0 never"),
-    Column("expires_at", _INT, nullable=False, index=True),
-)
+_HAS_KEY: Final = text("idempotency_id IS NOT NULL")
+_partial_index("uq_runs_idempotency", runs.c.idempotency_id, unique=True, where=_HAS_KEY)
+_partial_index("ix_runs_forget", runs.c.forget_at, where=text("forget_at IS NOT NULL"))
+_partial_index("ix_runs_result_blob", runs.c.result_blob, where=text("result_blob IS NOT NULL"))
 
 run_events = Table(
     "run_events",

@@ -183,7 +183,7 @@ def remaining_jobs(connection: Connection, workspace_id: str) -> int:
 def events_of(
     connection: Connection, workspace_id: str, job_id: str, kinds: Collection[str] | None = None
 ) -> Sequence[StoredEvent]:
-    """What befell a job of a workspace, which is named by its own id, in order; at most EVENTS_MAX, of some kinds."""
+    """The events of a job of a workspace, which is named by its own id, in order; at most EVENTS_MAX, of some kinds."""
     found = (
         select(job_events.c.number, job_events.c.kind, job_events.c.data, job_events.c.at)
         .join(jobs, jobs.c.id == job_events.c.job_id)

@@ -1,6 +1,7 @@
 """Budgets of API keys: what is held for a key's runs, and whether one more may be held for."""
 
 import datetime
+import operator
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -130,8 +131,8 @@ class BudgetBook:
             self._spent[key_id] = self._spent.get(key_id, 0) + charge
 
     def rows(self) -> list[tuple[int, str]]:
-        """By how much what is held for each key has changed."""
-        return [(change, key_id) for key_id, change in sorted(self._changes.items()) if change]
+        """By how much what is held for each key has changed, where it has."""
+        return list(filter(operator.itemgetter(0), zip(self._changes.values(), self._changes, strict=True)))
 
 
 def with_spent(connection: Connection, keys: Sequence[Mapping[str, Any]], now: int) -> list[dict[str, object]]:

@@ -9,7 +9,6 @@ from fairlead.storage.db.tables import (
     api_keys,
     ledger_entries,
     run_events,
-    run_results,
     runs,
     webhook_deliveries,
     webhook_tries,
@@ -50,17 +49,16 @@ _TOLD: Final = (
 )
 """Neither the body nor the result: an account is no place for them."""
 _RUNS: Final = (
-    select(*_TOLD, run_results.c.expires_at.label("result_kept_until"))
+    select(*_TOLD, runs.c.result_expires_at.label("result_kept_until"))
     .join(workspaces, workspaces.c.id == runs.c.workspace_id)
     .outerjoin(api_keys, api_keys.c.id == runs.c.key_id)
-    .outerjoin(run_results, run_results.c.run_id == runs.c.id)
 )
 _ONE: Final = _RUNS.where(runs.c.id == bindparam("run"))
 _WEBHOOK: Final = select(webhook_deliveries).where(webhook_deliveries.c.run_id == bindparam("run"))
 
 
 class RunRows(NamedTuple):
-    """What is known of one run: itself, what was booked, what befell it, who is told of its end, and every try to.
+    """What is known of one run: itself, what was booked, what happened to it, who is told of its end, and every try to.
 
     Each oldest first; `webhook` is None where nobody is to be told.
     """
@@ -77,7 +75,7 @@ def rows_of_run(connection: Connection, run_id: str) -> RunRows | None:
     run = _first(connection, _ONE, run_id)
     if run is None:
         return None
-    booked, befell, tried = ledger_entries.c, run_events.c, webhook_tries.c
+    booked, happened, tried = ledger_entries.c, run_events.c, webhook_tries.c
     return RunRows(
         run=run,
         entries=_of_run(
@@ -93,7 +91,7 @@ def rows_of_run(connection: Connection, run_id: str) -> RunRows | None:
             ),
             run_id,
         ),
-        events=_of_run(connection, run_events, (befell.at, befell.kind, befell.attempt, befell.detail), run_id),
+        events=_of_run(connection, run_events, (happened.at, happened.kind, happened.attempt, happened.detail), run_id),
         webhook=_first(connection, _WEBHOOK, run_id),
         tries=_of_run(
             connection,

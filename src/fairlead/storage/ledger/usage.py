@@ -1,9 +1,11 @@
 """What runs have cost, added up by day, key and model: kept in the transaction that ends a run."""
 
 import functools
+import operator
+from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
@@ -23,10 +25,10 @@ def _text_of_day(number: int) -> str:
 
 
 @functools.cache
-def _addition(dialect: str) -> Prepared:
-    """One statement in the words of a dialect."""
+def usage_addition(dialect: str) -> Prepared:
+    """The statement whose rows are those of `UsageBook.rows`, in the words of a dialect."""
     columns = (*_KEY, *_SUMS)
-    statement = insert_in(dialect, usage_days).values({column.name: bindparam(column.name) for column in columns})
+    statement = insert_in(dialect, usage_days)
     more = {column.name: column + statement.excluded[column.name] for column in _SUMS}
     upsert = statement.on_conflict_do_update(index_elements=list(_KEY), set_=more)
     return Prepared(upsert, [column.name for column in columns])
@@ -60,11 +62,9 @@ class UsageBook:
         runs, successes, charged = self._sums.get(key, (0, 0, 0))
         self._sums[key] = (runs + 1, successes + succeeded, charged + charge)
 
-    def write(self, connection: Connection) -> None:
-        """Write what was gathered; the workspaces are locked, so that no other server writes the same rows."""
-        if self._sums:
-            rows = [(*key, *sums) for key, sums in sorted(self._sums.items())]
-            _addition(connection.dialect.name).run(connection, rows)
+    def rows(self) -> Sequence[tuple[object, ...]]:
+        """What was gathered; the workspaces are locked, so that no other server writes the same rows."""
+        return sorted(map(operator.add, self._sums, self._sums.values()))
 
 
 def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit: int) -> list[Usage]:

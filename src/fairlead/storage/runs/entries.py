@@ -1,6 +1,8 @@
 """How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what hangs on them."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -23,6 +25,7 @@ from fairlead.domain.ledger.books import (
 from fairlead.domain.runs.entries import (
     Acceptance,
     Admission,
+    BookedRun,
     CancelNoted,
     Committed,
     Enqueued,
@@ -39,15 +42,15 @@ from fairlead.domain.runs.entries import (
 from fairlead.domain.runs.queue import RunChanged
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
 from fairlead.domain.work.entries import Claim, Release, Superseded
-from fairlead.storage.db.statements import Prepared
+from fairlead.storage.db.statements import Prepared, run_together
 from fairlead.storage.ledger.budgets import HOLD_FOR_KEY, BudgetBook
-from fairlead.storage.ledger.usage import UsageBook
+from fairlead.storage.ledger.usage import UsageBook, usage_addition
 from fairlead.storage.runs import entry_statements as sql
-from fairlead.storage.runs.idempotency import KeyBook
+from fairlead.storage.runs.entry_statements import LockedRun, OfARun
+from fairlead.storage.runs.idempotency import FREE_KEY, KeyBook
 from fairlead.storage.runs.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
 
 _Row: TypeAlias = tuple[object, ...]
-_OfARun: TypeAlias = Claim | Withdrawal | TakeOver | Acceptance | Redirection | Settlement
 
 # Plain texts and members by names of ours: every run needs several, and an enumeration takes its time to look them up.
 _TEXT: Final = {one: one.value for one in RunState}
@@ -57,7 +60,7 @@ _POST: Final = EntryKind.POST.value
 _VOID: Final = EntryKind.VOID.value
 _DISPATCHED: Final = RunState.DISPATCHED
 _SUCCEEDED: Final = RunState.SUCCEEDED
-_ACCEPTED: Final = advance(RunState.DISPATCHED, RunEvent.ACCEPT).value
+_ACCEPTED: Final = advance(RunState.DISPATCHED, RunEvent.ACCEPT)
 _CLAIMED: Final = advance(RunState.RELEASED, RunEvent.CLAIM)
 _RELEASED: Final = advance(RunState.PARKED, RunEvent.RELEASE)
 _WITHDRAWN: Final = advance(RunState.PARKED, RunEvent.WITHDRAW)
@@ -83,42 +86,22 @@ class Written(msgspec.Struct, frozen=True):
     unneeded: Sequence[str]
 
 
-class _LockedRun(msgspec.Struct):
-    """How a run stands in the books when an entry about it arrives; locked until the batch is written.
-
-    Two entries of a batch may be about one run: the second then meets the state and the attempt that the first has
-    made of it.
-    """
-
-    attempt: int
-    state: str
-    charge: int | None
-    finished_at: int | None
-    hold: int
-    provider: str
-    key_id: str | None
-    model_id: str
-    server_id: str
-    place: int | None
-    rate_version: str
-    claimed_at: int | None
-    request_blob: str | None
-
-
 class _Batch(msgspec.Struct):
     """The rows a batch of entries turns into, gathered before any is written.
 
     `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
     workspaces the first of the queue waits for committed spend to come free; nothing goes past it. `runs` are those
-    that entries are about, `claimed` the rows of those that are claimed or taken over.
+    that the `undecided` entries are about (the others have ended their runs), `claimed` the rows of those that are
+    claimed or taken over.
     """
 
     funds: dict[str, Funds]
-    runs: dict[str, _LockedRun]
+    runs: dict[str, LockedRun]
     keys: KeyBook
     budgets: BudgetBook
     claimed: dict[str, _Row]
     before: dict[str, Funds]
+    undecided: list[OfARun] = msgspec.field(default_factory=list)
     usage: UsageBook = msgspec.field(default_factory=UsageBook)
     blocked: set[str] = msgspec.field(default_factory=set)
     released: list[tuple[str, str]] = msgspec.field(default_factory=list)
@@ -126,14 +109,7 @@ class _Batch(msgspec.Struct):
     unfinished: list[str] = msgspec.field(default_factory=list)
     unneeded: list[str] = msgspec.field(default_factory=list)
     new_runs: list[_Row] = msgspec.field(default_factory=list)
-    claims: list[_Row] = msgspec.field(default_factory=list)
-    withdrawn: list[_Row] = msgspec.field(default_factory=list)
-    taken_over: list[_Row] = msgspec.field(default_factory=list)
-    unwanted: list[_Row] = msgspec.field(default_factory=list)
-    accepted: list[_Row] = msgspec.field(default_factory=list)
-    gone_on_with: list[_Row] = msgspec.field(default_factory=list)
-    redirected: list[_Row] = msgspec.field(default_factory=list)
-    settled: list[_Row] = msgspec.field(default_factory=list)
+    changes: dict[Prepared, list[_Row]] = msgspec.field(default_factory=partial(defaultdict, list))
     events: list[_Row] = msgspec.field(default_factory=list)
     deliveries: list[_Row] = msgspec.field(default_factory=list)
     deliveries_due: list[_Row] = msgspec.field(default_factory=list)
@@ -147,7 +123,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
     admissions: they free the slots and the money the admissions are decided on. What waits for a slot comes before
     what has just arrived.
     """
-    of_runs: list[_OfARun] = []
+    of_runs: list[OfARun] = []
     admissions: list[Admission] = []
     workspace_ids: set[str] = set()
     for entry in entries:
@@ -160,21 +136,13 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
             workspace_ids.add(entry.workspace_id)
     batch = _begin(connection, workspace_ids, of_runs, admissions)
     verdicts: dict[int, Verdict] = {}
-    for of_run in of_runs:
+    for of_run in batch.undecided:
         verdicts[id(of_run)] = _go_on(batch, of_run)
-    _write(
-        connection,
-        (sql.CLAIM_RUN, batch.claims),
-        (sql.NOTE_CANCEL, batch.unwanted),
-        (sql.ACCEPT_RUN, batch.accepted),
-        (sql.REDIRECT_RUN, batch.redirected),
-        (sql.TAKE_OVER_RUN, batch.taken_over),
-        (sql.SETTLE_RUN, batch.settled),
-        (sql.WITHDRAW_RUN, batch.withdrawn),
-    )
+    if batch.changes:
+        sql.write_changes(connection, batch.changes)
     # What must be there before the queue is looked at is there now.
-    for workspace_id in sorted(workspace_ids):
-        if (found := batch.funds.get(workspace_id)) is not None and found.parked:
+    for workspace_id, funds in sorted(batch.funds.items()):
+        if funds.parked:
             _release(connection, batch, workspace_id)
     for admission in admissions:
         verdicts[id(admission)] = _admit(batch, admission)
@@ -184,7 +152,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
 
 
 def _begin(
-    connection: Connection, workspace_ids: Iterable[str], of_runs: Sequence[_OfARun], admissions: Sequence[Admission]
+    connection: Connection, workspace_ids: Iterable[str], of_runs: Sequence[OfARun], admissions: Sequence[Admission]
 ) -> _Batch:
     """Lock the workspaces, then look up what else the entries are decided on, and how the runs they are about stand.
 
@@ -195,37 +163,36 @@ def _begin(
     for row in sql.LOCK_WORKSPACES.run(connection, sorted(workspace_ids)):
         # A struct is made by position: a dozen figures by name would cost more than reading them.
         funds[row[0]] = Funds(_BILLING[row[1]], *row[2:])
-    run_ids, claims, raises = [], [], []
+    runs, ended = sql.lock_runs(connection, of_runs)
+    claims, used_keys, key_ids, now = [], [], set(), 0
     for entry in of_runs:
-        run_id = entry.id if type(entry) is Claim else entry.run_id
-        run_ids.append(run_id)
         if type(entry) is Claim or type(entry) is TakeOver:
-            claims.append(run_id)
-        elif type(entry) is Redirection:
-            raises.append(entry)
-    runs: dict[str, _LockedRun] = {}
-    for row in sql.LOCK_RUNS.run(connection, run_ids):
-        runs[row[0]] = _LockedRun(*row[1:])
-    key_ids: set[str | None] = set()
-    now = 0
+            claims.append(entry.id if type(entry) is Claim else entry.run_id)
+        elif type(entry) is Redirection and entry.run_id in runs:
+            now = max(now, entry.at)
+            key_ids.add(runs[entry.run_id].booked.key_id)
     for admission in admissions:
         now = max(now, admission.created_at)
         key_ids.add(admission.key_id)
-    for entry in raises:
-        now = max(now, entry.at)
-        if found := runs.get(entry.run_id):
-            key_ids.add(found.key_id)
-    return _Batch(
+        if admission.key is not None:
+            used_keys.append(admission.key.id)
+    batch = _Batch(
         funds=funds,
         runs=runs,
-        keys=KeyBook(connection, admissions),
+        keys=KeyBook(connection, used_keys),
         budgets=BudgetBook(connection, key_ids, now),
         claimed={row[0]: tuple(row) for row in sql.CLAIMED.run(connection, claims)} if claims else {},
         before=dict(funds),
     )
+    for entry in of_runs:
+        if type(entry) is Settlement and entry.booked is not None and entry.run_id in ended:
+            _settle(batch, entry, entry.booked)
+        else:
+            batch.undecided.append(entry)
+    return batch
 
 
-def _go_on(batch: _Batch, entry: _OfARun) -> Verdict:
+def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
     """Gather what an entry does to its run, or say that it comes too late."""
     found = batch.runs.get(entry.id if type(entry) is Claim else entry.run_id)
     if found is None:
@@ -241,7 +208,7 @@ def _go_on(batch: _Batch, entry: _OfARun) -> Verdict:
             return _take_over(batch, entry, found)
 
 
-def _claim(batch: _Batch, entry: Claim, found: _LockedRun) -> Verdict:
+def _claim(batch: _Batch, entry: Claim, found: LockedRun) -> Verdict:
     """Gather the claim of a released run; the worker is told what the run is."""
     run = sql.live_run(batch.claimed[entry.id])
     if found.state not in _CLAIMABLE:
@@ -249,64 +216,71 @@ def _claim(batch: _Batch, entry: Claim, found: _LockedRun) -> Verdict:
         same = found.state == _CLAIMED and (found.server_id, found.claimed_at) == (entry.server_id, entry.at)
         return run if same else Superseded()
     batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].with_claim()
-    batch.claims.append((_CLAIMED.value, entry.server_id, entry.at, entry.id))
+    batch.changes[sql.CLAIM_RUN].append((_CLAIMED.value, entry.server_id, entry.at, entry.id))
     batch.changed.append(RunChanged(entry.workspace_id, entry.id, has_ended=False))
     found.state = _CLAIMED.value
     found.attempt += 1
     return replace(run, state=_CLAIMED, attempt=run.attempt + 1)
 
 
-def _take_over(batch: _Batch, entry: TakeOver, found: _LockedRun) -> Verdict:
+def _take_over(batch: _Batch, entry: TakeOver, found: LockedRun) -> Verdict:
     """Gather a takeover; the new server is told what the run is."""
     if found.state not in WORKING or found.attempt != entry.attempt:
         return Superseded()
     run = sql.live_run(batch.claimed[entry.run_id])
     state = advance(run.state, RunEvent.TAKE_OVER)
-    batch.taken_over.append((state.value, entry.server_id, entry.run_id, entry.attempt))
+    batch.changes[sql.TAKE_OVER_RUN].append((state.value, entry.server_id, entry.run_id, entry.attempt))
     found.attempt += 1
     detail = f"its server fell silent while the run was {run.state}"
     batch.events.append((entry.run_id, "taken over", found.attempt, detail, entry.at))
     return replace(run, state=state, attempt=found.attempt)
 
 
-def _withdraw(batch: _Batch, entry: Withdrawal, found: _LockedRun) -> Verdict:
+def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
     """Gather the end of a run that waits; of one that is under way, that it is not wanted any more."""
     if found.state in WORKING:
         if entry.reason == _CANCELLED:
-            batch.unwanted.append((entry.at, entry.run_id))
+            batch.changes[sql.NOTE_CANCEL].append((entry.at, entry.run_id))
             batch.events.append((entry.run_id, "cancel requested", found.attempt, "", entry.at))
         return CancelNoted(found.server_id)
     if found.state not in WAITING:
         return HasEnded()
     funds = batch.funds[entry.workspace_id]
-    batch.funds[entry.workspace_id] = funds.after_withdrawal(found.hold, was_parked=found.state == RunState.PARKED)
-    batch.withdrawn.append((_WITHDRAWN.value, 0, entry.reason, entry.at, entry.run_id))
-    batch.keys.keep(entry.run_id, entry.kept)
-    void = (2, _VOID, 0, -found.hold, entry.reason, found.rate_version, entry.at)
+    batch.funds[entry.workspace_id] = funds.after_withdrawal(
+        found.booked.hold, was_parked=found.state == RunState.PARKED
+    )
+    row = sql.end_row(entry, _WITHDRAWN.value, found.attempt, found.booked)
+    batch.changes[sql.END_AND_KEEP].append(row)
+    void = (2, _VOID, 0, -found.booked.hold, entry.reason, found.rate_version, entry.at)
     batch.ledger.append((entry.workspace_id, entry.run_id, *void))
-    _count_end(batch, entry.workspace_id, entry.run_id, found, entry.at, 0, succeeded=False)
+    _count_end(batch, entry.workspace_id, entry.run_id, found.booked, entry.at, 0, succeeded=False)
     found.state = _WITHDRAWN.value
     return Withdrawn()
 
 
-def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, found: _LockedRun) -> Verdict:
+def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, found: LockedRun) -> Verdict:
     """Gather what the server that works on a run has to say of it."""
     if found.attempt != entry.attempt:
         return Superseded()
     if found.state in WORKING:
         match entry:
             case Settlement():
-                _settle(batch, entry, found)
+                row = sql.end_row(entry, _TEXT[entry.state], entry.attempt, found.booked)
+                batch.changes[sql.END_RUN if entry.result is None else sql.END_AND_KEEP].append(row)
+                _settle(batch, entry, found.booked)
+                found.state = entry.state
             case Redirection(provider=provider) if provider == found.provider:
                 pass  # written before, in a commit whose answer was lost
             case Redirection():
                 return _redirect(batch, entry, found) if found.state in _REDIRECTABLE else Superseded()
             case Acceptance():
-                batch.accepted.append((_ACCEPTED, entry.handle, entry.credential, entry.run_id, entry.attempt))
+                batch.changes[sql.ACCEPT_RUN].append(
+                    (_ACCEPTED.value, entry.handle, entry.credential, entry.run_id, entry.attempt)
+                )
         return None
     # A run that ended as this entry says was ended by it, in a commit whose answer was lost.
-    ended = (found.state, found.charge, found.finished_at)
-    same = isinstance(entry, Settlement) and ended == (entry.state, entry.charge, entry.finished_at)
+    end = (found.state, found.charge, found.finished_at)
+    same = isinstance(entry, Settlement) and end == (entry.state, entry.charge, entry.finished_at)
     return None if same else Superseded()
 
 
@@ -353,7 +327,7 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
     if entry.key_id is not None:
         batch.budgets.hold(entry.key_id, entry.hold)
     if entry.ticket is None:
-        state, funds = _DISPATCHED, funds.with_hold(entry.hold)
+        state, funds = _DISPATCHED if entry.work is None else _ACCEPTED, funds.with_hold(entry.hold)
         batch.funds[entry.workspace_id] = funds
     else:
         state = _enqueue(batch, entry, funds)
@@ -362,7 +336,6 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
         batch.keys.take(entry, entry.key)
     batch.new_runs.append(sql.new_run(entry, _TEXT[state], None if entry.ticket is None else funds.last_place))
     if (earlier := entry.work) is not None:
-        batch.gone_on_with.append((_ACCEPTED, earlier.work.handle, earlier.work.credential, entry.run_id, 1))
         detail = f"begun by {earlier.run_id}"
         batch.events.append((entry.run_id, "work asked about again", 1, detail, entry.created_at))
     row = (entry.workspace_id, entry.run_id, 1, _HOLD, 0, entry.hold, "admitted", entry.rate_version, entry.created_at)
@@ -402,17 +375,20 @@ def _enqueue(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
     return _RELEASED
 
 
-def _redirect(batch: _Batch, entry: Redirection, found: _LockedRun) -> Verdict:
+def _redirect(batch: _Batch, entry: Redirection, found: LockedRun) -> Verdict:
     """Gather a run's move to another provider; a hold that grows needs the money like an admission does."""
     funds, more = batch.funds[entry.workspace_id], entry.hold - entry.held
     if more > 0 and (fault := refuse_hold(funds, more)):
         return fault
-    if found.key_id is not None:
-        if more > 0 and (fault := batch.budgets.refuse(found.key_id, more)):
+    if found.booked.key_id is not None:
+        if more > 0 and (fault := batch.budgets.refuse(found.booked.key_id, more)):
             return fault
-        batch.budgets.hold(found.key_id, more)
+        batch.budgets.hold(found.booked.key_id, more)
     batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
-    batch.redirected.append((entry.provider, entry.hold, entry.rate_version, entry.run_id, entry.attempt))
+    found.booked = replace(found.booked, hold=entry.hold)
+    batch.changes[sql.REDIRECT_RUN].append(
+        (entry.provider, entry.hold, entry.rate_version, entry.run_id, entry.attempt)
+    )
     row = (
         entry.workspace_id,
         entry.run_id,
@@ -428,39 +404,40 @@ def _redirect(batch: _Batch, entry: Redirection, found: _LockedRun) -> Verdict:
     return None
 
 
-def _settle(batch: _Batch, entry: Settlement, found: _LockedRun) -> None:
-    """Gather the end of a run. What it frees is what the books hold for it, whatever its server believes."""
-    if entry.result is not None or entry.key_id is not None:
-        batch.keys.settle(entry)
+def _settle(batch: _Batch, entry: Settlement, booked: BookedRun) -> None:
+    """Gather what the end of a run frees: what the books hold for it, whatever its server believes."""
+    if entry.result is None and entry.key_id is not None:
+        batch.keys.free(entry.key_id, entry.run_id)
     if funds := batch.funds.get(entry.workspace_id):
-        batch.funds[entry.workspace_id] = funds.after_settlement(found.hold, entry.charge)
-    row = (
-        _TEXT[entry.state], entry.charge, entry.reason, entry.upstream_status, entry.caller_left, entry.finished_at,
-        entry.run_id, entry.attempt,
-    )  # fmt: skip
-    batch.settled.append(row)
+        batch.funds[entry.workspace_id] = funds.after_settlement(booked.hold, entry.charge)
     for one in entry.events:
         batch.events.append((entry.run_id, one.kind, one.attempt, one.detail, one.at))
     entered = (
-        entry.workspace_id, entry.run_id, 2, _POST if entry.billed else _VOID, -entry.charge, -found.hold,
+        entry.workspace_id, entry.run_id, 2, _POST if entry.billed else _VOID, -entry.charge, -booked.hold,
         entry.reason, entry.rate_version, entry.finished_at,
     )  # fmt: skip
     batch.ledger.append(entered)
     succeeded = entry.state is _SUCCEEDED
-    _count_end(batch, entry.workspace_id, entry.run_id, found, entry.finished_at, entry.charge, succeeded=succeeded)
-    found.state = entry.state
+    _count_end(batch, entry.workspace_id, entry.run_id, booked, entry.finished_at, entry.charge, succeeded=succeeded)
 
 
 def _count_end(
-    batch: _Batch, workspace_id: str, run_id: str, found: _LockedRun, at: int, charge: int, *, succeeded: bool
+    batch: _Batch,
+    workspace_id: str,
+    run_id: str,
+    booked: BookedRun,
+    at: int,
+    charge: int,
+    *,
+    succeeded: bool,
 ) -> None:
     """What the end of a run means beside the run: its key's holds, the day's usage, its body, its webhook."""
-    if found.key_id is not None:
-        batch.budgets.end(found.key_id, found.hold, charge)
-    batch.usage.ended(workspace_id, found.key_id, found.model_id, at, succeeded, charge)
-    if found.request_blob is not None:
-        batch.unneeded.append(found.request_blob)
-    if found.place is not None:
+    if booked.key_id is not None:
+        batch.budgets.end(booked.key_id, booked.hold, charge)
+    batch.usage.ended(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
+    if booked.request_blob is not None:
+        batch.unneeded.append(booked.request_blob)
+    if booked.place is not None:
         batch.deliveries_due.append((at, run_id))
         batch.changed.append(RunChanged(workspace_id, run_id, has_ended=True))
 
@@ -471,23 +448,15 @@ def _write_rest(connection: Connection, batch: _Batch) -> None:
     for key, funds in sorted(batch.funds.items()):
         if funds is not batch.before[key]:
             changes.append((*funds.changes_since(batch.before[key]), key))
-    _write(
+    run_together(connection, (FREE_KEY, batch.keys.freed))
+    run_together(
         connection,
         (sql.INSERT_RUN, batch.new_runs),
-        (sql.ACCEPT_RUN, batch.gone_on_with),
         (sql.INSERT_ENTRY, batch.ledger),
         (sql.INSERT_EVENT, batch.events),
         (sql.MOVE_FIGURES, changes),
-        *batch.keys.rows(),
         (HOLD_FOR_KEY, batch.budgets.rows()),
         (INSERT_DELIVERY, batch.deliveries),
         (DELIVERY_IS_DUE, batch.deliveries_due),
+        (usage_addition(connection.dialect.name), batch.usage.rows()),
     )
-    batch.usage.write(connection)
-
-
-def _write(connection: Connection, *written: tuple[Prepared, Sequence[_Row]]) -> None:
-    """Execute each statement once a row, in order."""
-    for statement, rows in written:
-        if rows:
-            statement.run(connection, rows)

@@ -1,50 +1,36 @@
-"""Idempotency keys and the results kept for them (R-18). The books of a run and its key are one transaction."""
+"""Idempotency keys and the results kept for them (R-18): columns of the row of their run.
+
+A key is the newest run's that was called with it: no two rows have the same `idempotency_id`.
+"""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select
+from sqlalchemy import Connection, RowMapping, bindparam, func, null, select, update
 
 from fairlead.domain.faults import KeyConflict
-from fairlead.domain.runs.entries import Admission, EarlierWork, IdempotencyKey, KeptResult, KeyUsed, Settlement
+from fairlead.domain.runs.entries import Admission, EarlierWork, IdempotencyKey, KeptResult, KeyUsed
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.db.statements import Prepared, PreparedLookup
-from fairlead.storage.db.tables import idempotency_keys, run_results, runs
+from fairlead.storage.db.tables import runs
 
-_Row = tuple[Any, ...]
 _USED: Final = PreparedLookup(
-    lambda one_of: select(
-        idempotency_keys.c.id,
-        idempotency_keys.c.fingerprint,
-        idempotency_keys.c.run_id,
-        idempotency_keys.c.expires_at,
-    ).where(one_of(idempotency_keys.c.id))
+    lambda one_of: select(runs.c.idempotency_id, runs.c.key_fingerprint, runs.c.id, runs.c.key_expires_at).where(
+        one_of(runs.c.idempotency_id)
+    )
 )
-_FREE: Final = Prepared(
-    delete(idempotency_keys).where(
-        idempotency_keys.c.id == bindparam("key"), idempotency_keys.c.run_id == bindparam("run")
-    ),
-    ("key", "run"),
+_KEY: Final = (runs.c.idempotency_id, runs.c.key_fingerprint, runs.c.key_expires_at)
+RESULT: Final = {one.name.removeprefix("result_"): one for one in runs.c if one.name.startswith("result_")}
+"""The columns of a kept result by the names of its fields, in the order of the table."""
+FREE_KEY: Final = Prepared(
+    update(runs)
+    .where(runs.c.id == bindparam("run"), runs.c.idempotency_id == bindparam("key"))
+    .values({**dict.fromkeys(_KEY, null()), runs.c.forget_at: runs.c.result_expires_at}),
+    ("run", "key"),
 )
 """Only the key a run took itself: one that expired meanwhile may be another run's by now."""
-_TAKE: Final = Prepared(insert(idempotency_keys), ("id", "fingerprint", "run_id", "expires_at"))
-_KEEP: Final = Prepared(
-    insert(run_results),
-    (
-        "run_id",
-        "fault",
-        "content_type",
-        "content",
-        "blob",
-        "size",
-        "fallback_provider",
-        "dropped",
-        "replayable_until",
-        "expires_at",
-    ),
-)
 _CONFLICT: Final = "This idempotency key was used for another call; use a new key."
 
 
@@ -64,16 +50,16 @@ class EndedRun(msgspec.Struct, frozen=True):
 
 
 class KeyBook:
-    """The keys a batch of entries meets: those in the database, and those the batch itself takes and frees."""
+    """The keys a batch of entries meets: those in the database, and those the batch itself takes and frees.
 
-    def __init__(self, connection: Connection, admissions: Sequence[Admission]) -> None:
-        wanted = [entry.key.id for entry in admissions if entry.key is not None]
-        self._known: dict[str, _Row] = {}
-        for row in _USED.run(connection, wanted):
-            self._known[row[0]] = tuple(row[1:])
-        self._freed: list[_Row] = []
-        self._taken: list[_Row] = []
-        self._kept: list[_Row] = []
+    What is `freed`, as rows of FREE_KEY, is to be written before the runs that take the keys.
+    """
+
+    def __init__(self, connection: Connection, key_ids: Sequence[str]) -> None:
+        self._known: dict[str, tuple[str, str, int]] = {}
+        for key_id, *known in _USED.run(connection, key_ids):
+            self._known[key_id] = (*known,)
+        self.freed: list[tuple[str, str]] = []
 
     def refuse(self, entry: Admission, key: IdempotencyKey) -> KeyUsed | KeyConflict | None:
         """What its key says of a call: used by the same call before, by another one, or None when it is free."""
@@ -83,57 +69,26 @@ class KeyBook:
         if entry.work is not None and entry.work.run_id == run_id:
             return None  # it takes the key over
         if expires_at <= entry.created_at:
-            self._free(key.id, run_id)
+            self.free(key.id, run_id)
             return None
         return KeyUsed(run_id) if fingerprint == key.fingerprint else KeyConflict(_CONFLICT)
 
     def take(self, entry: Admission, key: IdempotencyKey) -> None:
         """A call is admitted under its key."""
-        row = (key.id, key.fingerprint, entry.run_id, key.expires_at)
         if entry.work is not None:
-            self._freed.append((key.id, entry.work.run_id))
-        self._known[key.id] = row[1:]
-        self._taken.append(row)
+            self.freed.append((entry.work.run_id, key.id))
+        self._known[key.id] = (key.fingerprint, entry.run_id, key.expires_at)
 
-    def settle(self, entry: Settlement) -> None:
-        """A run has ended: its key keeps the result, or is free where there is none."""
-        if entry.result is not None:
-            self.keep(entry.run_id, entry.result)
-        elif entry.key_id is not None:
-            self._free(entry.key_id, entry.run_id)
-
-    def keep(self, run_id: str, kept: KeptResult) -> None:
-        """How a run ended, for later calls."""
-        self._kept.append(
-            (
-                run_id,
-                kept.fault,
-                kept.content_type,
-                kept.content,
-                kept.blob,
-                kept.size,
-                kept.fallback_provider,
-                kept.dropped,
-                kept.replayable_until,
-                kept.expires_at,
-            )
-        )
-
-    def rows(self) -> tuple[tuple[Prepared, Sequence[_Row]], ...]:
-        """What is to be written, after the runs, which the results refer to: statements and their rows, in order."""
-        return (_FREE, self._freed), (_TAKE, self._taken), (_KEEP, self._kept)
-
-    def _free(self, key_id: str, run_id: str) -> None:
-        if self._known.get(key_id, (None, run_id))[1] == run_id:
+    def free(self, key_id: str, run_id: str) -> None:
+        """A run has ended with nothing to tell again, or its key has expired."""
+        if self._known.get(key_id, ("", run_id))[1] == run_id:
             self._known.pop(key_id, None)
-        self._freed.append((key_id, run_id))
+        self.freed.append((run_id, key_id))
 
 
 def key_in_use(connection: Connection, key_id: str, now: int) -> bool:
     """Whether a key was used before and still counts."""
-    found = connection.execute(
-        select(idempotency_keys.c.run_id).where(idempotency_keys.c.id == key_id, idempotency_keys.c.expires_at > now)
-    )
+    found = connection.execute(select(runs.c.id).where(runs.c.idempotency_id == key_id, runs.c.key_expires_at > now))
     return found.first() is not None
 
 
@@ -150,23 +105,18 @@ def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
                 runs.c.handle,
                 runs.c.credential,
                 runs.c.upstream_status,
-                idempotency_keys.c.expires_at.label("key_expires_at"),
-                run_results,
-            )
-            .outerjoin(run_results, run_results.c.run_id == runs.c.id)
-            .outerjoin(
-                idempotency_keys,
-                (idempotency_keys.c.id == runs.c.idempotency_id) & (idempotency_keys.c.run_id == runs.c.id),
-            )
-            .where(runs.c.id == run_id, runs.c.finished_at.is_not(None))
+                runs.c.key_expires_at,
+                *RESULT.values(),
+            ).where(runs.c.id == run_id, runs.c.finished_at.is_not(None))
         )
         .mappings()
         .first()
     )
     if row is None:
         return None
-    names = KeptResult.__struct_fields__
-    kept = None if row["expires_at"] is None else KeptResult(**{name: row[name] for name in names})
+    kept = None
+    if row["result_expires_at"] is not None:
+        kept = KeptResult(**{name: row[column] for name, column in RESULT.items()})
     left = _left(run_id, row) if kept is None else None
     return EndedRun(
         run_id, RunState(row["state"]), row["charge"] or 0, bool(row["byok"]), row["created_at"], kept, left
@@ -182,12 +132,13 @@ def _left(run_id: str, row: RowMapping) -> EarlierWork | None:
 
 
 def forget_expired(connection: Connection, now: int, limit: int) -> int:
-    """Delete a batch of keys and results whose time is up, and return how many rows went."""
+    """Forget the keys and results of a batch of runs whose time is up; how many of both there were."""
+    due = connection.execute(select(runs.c.id).where(runs.c.forget_at <= now).limit(limit)).scalars().all()
+    if not due:
+        return 0
+    of_due = update(runs).where(runs.c.id.in_(due))
     gone = 0
-    for table in (idempotency_keys, run_results):
-        key = table.primary_key.columns[0]
-        old = connection.execute(select(key).where(table.c.expires_at <= now).limit(limit)).scalars().all()
-        if old:
-            connection.execute(delete(table).where(key.in_(old)))
-        gone += len(old)
+    for columns, expires_at in ((_KEY, runs.c.key_expires_at), (RESULT.values(), runs.c.result_expires_at)):
+        gone += connection.execute(of_due.where(expires_at <= now).values(dict.fromkeys(columns))).rowcount
+    connection.execute(of_due.values(forget_at=func.coalesce(runs.c.key_expires_at, runs.c.result_expires_at)))
     return gone

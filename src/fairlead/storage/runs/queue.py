@@ -6,29 +6,25 @@ import msgspec
 from sqlalchemy import Connection, and_, bindparam, func, select
 
 from fairlead.domain.runs.states import WAITING, WORKING, RunState
-from fairlead.storage.db.tables import run_results, runs, workspaces
+from fairlead.storage.db.tables import runs, workspaces
 from fairlead.storage.work.table import WorkTable, in_state
 
-_ONE: Final = (
-    select(
-        runs.c.id,
-        runs.c.model_id,
-        runs.c.state,
-        runs.c.place,
-        runs.c.created_at,
-        runs.c.claimed_at,
-        runs.c.finished_at,
-        run_results.c.fault,
-        run_results.c.expires_at,
-        run_results.c.blob,
-        run_results.c.size,
-    )
-    .outerjoin(run_results, run_results.c.run_id == runs.c.id)
-    .where(
-        runs.c.id == bindparam("run"),
-        runs.c.workspace_id == bindparam("workspace"),
-        runs.c.place.is_not(None),
-    )
+_ONE: Final = select(
+    runs.c.id,
+    runs.c.model_id,
+    runs.c.state,
+    runs.c.place,
+    runs.c.created_at,
+    runs.c.claimed_at,
+    runs.c.finished_at,
+    runs.c.result_fault,
+    runs.c.result_expires_at,
+    runs.c.result_blob,
+    runs.c.result_size,
+).where(
+    runs.c.id == bindparam("run"),
+    runs.c.workspace_id == bindparam("workspace"),
+    runs.c.place.is_not(None),
 )
 QUEUE: Final = WorkTable(
     runs,
@@ -73,6 +69,6 @@ def queued_run(connection: Connection, workspace_id: str, run_id: str) -> Queued
     state = RunState(row.state)
     position = QUEUE.count_ahead(connection, workspace_id, row.place) if state in WAITING else None
     return QueuedRun(
-        row.id, row.model_id, state, position, row.created_at, row.claimed_at, row.finished_at, row.fault,
-        row.expires_at, row.blob, row.size,
+        row.id, row.model_id, state, position, row.created_at, row.claimed_at, row.finished_at,
+        row.result_fault, row.result_expires_at, row.result_blob, row.result_size,
     )  # fmt: skip
