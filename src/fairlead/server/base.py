@@ -70,7 +70,7 @@ from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 
 
 class Assets(msgspec.Struct, frozen=True):
-    """What belongs to the assets of results."""
+    """Parts of the server for the assets of results."""
 
     blobs: FileBlobs
     links: Links
@@ -79,9 +79,9 @@ class Assets(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """What everything else stands on. `alone`: no other server can share the database.
+    """What everything else stands on.
 
-    `readers` read what callers send.
+    `alone` says that no other server can share the database; `readers` read callers' documents.
     """
 
     database: Database
@@ -101,7 +101,7 @@ class Base(msgspec.Struct, frozen=True):
 
 
 class Jobs(msgspec.Struct, frozen=True):
-    """What has workflows executed, as the rest of the server sees it; one without the engine has none."""
+    """The execution of workflows, as the rest of the server sees it; None on a server without the engine."""
 
     apis: tuple[MountedApi, ...]
     confinement: Mapping[str, object]
@@ -111,7 +111,7 @@ class Jobs(msgspec.Struct, frozen=True):
 
 
 async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:
-    """Make ready what runs and the HTTP application are built on; what the stack is given is stopped with it."""
+    """Prepare what runs and the HTTP application are built on; the stack stops it."""
     verifier = _verifier(settings, stack)
     prepare_data(settings)
     alone = lock_data(settings, stack)
@@ -171,7 +171,7 @@ def start_background(stack: AsyncExitStack, work: Coroutine[object, object, obje
 
 
 def brand(settings: Settings) -> Brand:
-    """What everything on the wire is spelled after."""
+    """The brand that names on the wire follow."""
     return Brand(settings.brand, settings.header_prefix, settings.native_aliases)
 
 
@@ -244,9 +244,9 @@ def _rate_windows(
 
 
 def _verifier(settings: Settings, stack: AsyncExitStack) -> TokenVerifiers | None:
-    """What verifies tokens, None where none are taken.
+    """The verifier of tokens, None where none are accepted.
 
-    BadSettingError for a secret or a key set that is no use, or one without an issuer and an audience.
+    BadSettingError for an unusable secret or key set, or one without an issuer and an audience.
     """
     issuers = [*_single_issuer(settings), *_listed_issuers(settings)]
     for source in {id(one.keys): one.keys for one in issuers}.values():

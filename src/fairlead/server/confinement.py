@@ -1,4 +1,4 @@
-"""How the engine's processes are confined on this machine: by the settings, and by what was found to hold."""
+"""How the engine's processes are confined on this machine: by the settings, and by which mechanisms work."""
 
 import asyncio
 import os
@@ -38,13 +38,13 @@ class Confinement(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
     def summary(self) -> dict[str, object]:
-        """What an operator's tools are told; nothing of it is secret."""
+        """What operators' tools are shown; none of it is secret."""
         mechanisms = {mechanism.name: mechanism.is_held for mechanism in self.report.mechanisms}
         told: dict[str, object] = {"mode": self.mode, "mechanisms": mechanisms}
         return told if self.refusal is None else {**told, "node_packs_refused": self.refusal}
 
     def tell(self, observe: Observer) -> None:
-        """Make observations of it."""
+        """Observe which mechanisms hold."""
         held = {mechanism.name: mechanism.detail for mechanism in self.report.mechanisms if mechanism.is_held}
         observe(EngineConfined(self.mode, held, [mechanism.name for mechanism in self.report.missing]))
         for mechanism in self.report.missing:
@@ -109,7 +109,7 @@ def _policy(settings: Settings, packs: Path | None) -> Policy:
 
 
 def _resolve_links(packs: Path) -> list[Path]:
-    """Where packs really are that lie in the folder as links, as a pack does that somebody works on."""
+    """The real paths of packs that are links in the folder, such as one under development."""
     found = (pack.path for pack in find_packs([packs]).packs)
     lying = (path.parent if path.parent != packs else path for path in found)
     return [path.resolve() for path in lying if path.is_symlink()]
@@ -131,7 +131,7 @@ def _policies(settings: Settings, base: Policy, groups: ControlGroups | None, re
     def filtered(policy: Policy) -> Policy:
         try:
             return with_filter(policy, shared_memory=counts_memory)
-        except ConfinementError:  # told as missing already
+        except ConfinementError:  # already reported as missing
             return policy
 
     networked = settings.engine_network

@@ -1,4 +1,4 @@
-"""What an installation is made of before anything runs: its folders, its secrets, its providers at their addresses."""
+"""An installation before anything runs: its folders, its secrets, its providers and their addresses."""
 
 import difflib
 import fcntl
@@ -38,9 +38,9 @@ SNAPSHOTS: Final = PACKAGE / "snapshots"
 _PREFIX: Final = "FAIRLEAD_"
 _PROVIDER_PREFIX: Final = "FAIRLEAD_PROVIDER_"
 _PROVIDER_OPTION: Final = re.compile(r"key(_[0-9]{1,2})?(_weight)?|base_url")
-"""What can be given of every provider; some have parts of their addresses as well."""
+"""Options that every provider has; some also have parts of their addresses."""
 _ALIKE: Final = 0.75
-"""How nearly a variable must be spelled like a setting to be taken for that one, from 0 to 1."""
+"""How similar a variable must be to a setting to be taken for a misspelling of it, from 0 to 1."""
 _SIMULATED_PAIR: Final = "id-5f3a9c1e7b20:secret-8d41f6b2a97c"
 """Words that no answer of the simulator says: what partners repeat of a credential is taken out of their answers."""
 _SIMULATED: Final = {
@@ -49,10 +49,10 @@ _SIMULATED: Final = {
     Scheme.JWT: "simulated-access:simulated-secret-of-32-characters!!",
     Scheme.TC3: "simulated-access:simulated-secret-of-32-characters!!",
 }
-"""What the partner simulator is shown: it takes any but obviously bad ones (see `PROTOCOL.md` in its package)."""
+"""The credential for the partner simulator, which accepts any but obviously bad ones (see `PROTOCOL.md` there)."""
 
 _SIMULATED_POLL_SECONDS: Final = 0.2
-"""The simulator's work takes less than a second, so nobody waits for minutes' worth of politeness."""
+"""The simulator's tasks take less than a second, so long pauses between polls would only delay tests."""
 
 
 class DataDirectoryError(Exception):
@@ -88,16 +88,16 @@ def _with_address(settings: Settings, provider: Provider) -> Provider:
 
 
 def option_name(provider: str) -> str:
-    """How a provider is spelled in an environment variable, lower-cased."""
+    """A provider's name as part of an environment variable, in lower case."""
     return provider.replace("-", "_").replace(".", "_")
 
 
 def strange_variables(
     environment: Mapping[str, str], providers: Mapping[str, Provider]
 ) -> list[tuple[str, str | None]]:
-    """The variables that are named like settings and mean nothing here, each with the one that was probably meant.
+    """Unknown variables with the prefix of settings, each with the setting that was probably meant.
 
-    One that is empty counts as not set.
+    An empty one counts as not set.
     """
     options = {option_name(name): _options_of(provider) for name, provider in providers.items()}
     possible = [provider_setting(name, option) for name, given in options.items() for option in given]
@@ -121,12 +121,12 @@ def strange_markups(
 
 
 def _options_of(provider: Provider) -> set[str]:
-    """What can be said of a provider, beside further keys and their weights."""
+    """The options of a provider, apart from further keys and their weights."""
     return {"key", "base_url", *provider.variables, *(() if provider.storage is None else ("storage",))}
 
 
 def _nearest(variable: str, possible: Iterable[str], prefix: str) -> str | None:
-    """The name that is spelled most nearly like a variable, where one is; the prefix that all have counts nothing."""
+    """The name most similar to a variable, if one is similar enough; the common prefix is ignored."""
     names = [name.removeprefix(prefix) for name in possible]
     found = difflib.get_close_matches(variable.removeprefix(prefix), names, 1, _ALIKE)
     return prefix + found[0] if found else None
@@ -240,7 +240,7 @@ def save_first_key(settings: Settings, key: IssuedKey | None) -> None:
 
 
 class Partners(msgspec.Struct, frozen=True):
-    """The providers at the addresses they are called at, what we show each, and where the simulator is, if it is."""
+    """The providers with their addresses and credentials, and the simulator's address, if there is one."""
 
     providers: Mapping[str, Provider]
     secrets: Mapping[str, tuple[Secret, ...]]
@@ -285,7 +285,7 @@ def _at_simulator(provider: Provider, simulator: str) -> Provider:
 
 
 def _polled_often(call: Call) -> Call:
-    """A call whose work is asked about without long pauses."""
+    """A call with short pauses between polls."""
     if call.polling is None:
         return call
     every = min(call.polling.every, _SIMULATED_POLL_SECONDS)

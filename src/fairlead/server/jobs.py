@@ -1,4 +1,4 @@
-"""Everything between a submitted workflow and its outputs, and the APIs that tell of it."""
+"""Wiring of jobs: from a submitted workflow to its outputs, and the APIs that show them."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -86,7 +86,7 @@ _FORGET_EVERY: Final = 60
 
 
 class _Working(msgspec.Struct, frozen=True):
-    """What jobs are made of."""
+    """The parts that execute jobs."""
 
     hosts: Hosts
     store: JobStore
@@ -101,7 +101,7 @@ class _Working(msgspec.Struct, frozen=True):
 
 
 class _Verbs(msgspec.Struct, frozen=True):
-    """What can be done with jobs, whichever API asks."""
+    """The operations on jobs that all APIs use."""
 
     submitter: Submitter
     submissions: JobSubmissions
@@ -113,7 +113,7 @@ class _Verbs(msgspec.Struct, frozen=True):
 
 
 async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs:
-    """Wire what has workflows executed; what the stack is given is stopped with it."""
+    """Wire the parts that execute workflows; the stack stops them."""
     _tell_of_tiers(settings, base)
     working = await _working(settings, base, runs, stack)
     nodes = NodeCatalog(
@@ -223,7 +223,7 @@ def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) ->
 
 
 def _tell_of_tiers(settings: Settings, base: Base) -> None:
-    """Make observations of the tiers that promise more parallel jobs than this server can execute."""
+    """Observe the tiers that promise more parallel jobs than this server can execute."""
     for name, promised in beyond(settings.subscriptions, settings.engine_hosts):
         base.observe(SubscriptionBeyondHosts(name, promised, settings.engine_hosts))
 

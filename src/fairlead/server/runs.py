@@ -1,4 +1,4 @@
-"""Everything between an admitted call and its closed books, at once or through the queue."""
+"""Wiring of runs: from an admitted call to its settlement, synchronous or queued."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -60,7 +60,7 @@ _ANSWERS_WAITING_MAX: Final = 1_000_000
 
 
 class Runs(msgspec.Struct, frozen=True):
-    """What runs models, and tells what became of it."""
+    """The parts that run models and report outcomes."""
 
     admitter: Admitter
     estimator: Estimator
@@ -99,7 +99,7 @@ class _Working(msgspec.Struct, frozen=True):
 
 
 def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, stack: AsyncExitStack) -> Runs:
-    """Wire what runs models; what the stack is given is stopped with it."""
+    """Wire the parts that run models; the stack stops them."""
     working = _working(settings, base, stack)
     metrics.in_flight.set_function(lambda: working.executor.under_way)
     metrics.journals.append(lambda: working.journal.entries_waiting)
@@ -138,7 +138,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
 
 
 def _transport(providers: Mapping[str, Provider], stack: AsyncExitStack) -> Transport:
-    """What speaks to partners, and to the storage they write to."""
+    """The HTTP transport to partners, and to the storage they write to."""
     own = [provider.base_url for provider in providers.values() if not provider.missing]
     storages = [one.storage.read_from for one in providers.values() if one.storage is not None]
     transport = Transport(trusted=[*own, *storages])
@@ -200,7 +200,7 @@ def _resumer(
 
 
 def _answer_readers(settings: Settings, base: Base, stack: AsyncExitStack) -> DocumentReaders:
-    """Readers of their own for partners' answers: these wait as long as it takes, whatever callers send."""
+    """Separate readers for partners' answers, which wait as long as it takes; callers' documents never delay them."""
     readers = DocumentReaders(
         settings.body_readers, lambda reason: base.observe(BodyReaderFailed(reason)), _ANSWERS_WAITING_MAX, None
     )

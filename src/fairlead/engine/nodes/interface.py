@@ -1,4 +1,4 @@
-"""What a class expects of one node: its declared inputs, with those that grow or depend on a choice spelled out.
+"""The inputs a class expects of one node: the declared ones, with repeated and choice-dependent inputs expanded.
 
 Such an input is written flat in a graph (`images.image0`, `resize_type.width`) and reaches the function as a dict.
 """
@@ -19,7 +19,7 @@ _CONTEXT: Final = "context"
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """An input of one node: its path in the graph, and the keys that lead to it in what the function is given."""
+    """An input of one node: its path in the graph, and the keys that lead to it in the function's arguments."""
 
     path: str
     keys: tuple[str, ...]
@@ -28,7 +28,7 @@ class Expected(msgspec.Struct, frozen=True):
 
     @property
     def is_lazy(self) -> bool:
-        """Whether it is only worked out when the node asks for it."""
+        """Whether it is only computed when the node asks for it."""
         return bool(self.declared.options.get("lazy", False))
 
     @property
@@ -94,7 +94,7 @@ def spec_of(declared: Declared) -> list[object]:
 def select_named(
     function: Callable[..., object], arguments: Mapping[str, object], context: object
 ) -> dict[str, object]:
-    """Those of the arguments that a function names, or all if it takes any; and the context if it names one.
+    """The arguments that a function has parameters for, or all if it takes any; and the context if it has one for it.
 
     An input that is called so goes before.
     """
@@ -120,7 +120,7 @@ def _below(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
 
 
 def _grown(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
-    """Of the many that might be there, only those that must be, that are, and that something may be below of."""
+    """Of all possible repetitions only those that are required, present, or have something below them."""
     template = input_.declared.options["template"]
     names = template.get("names")
     if names is None:

@@ -1,4 +1,4 @@
-"""A node: what it is called, what it takes and gives, and the function that does it.
+"""A node: its name, its inputs and outputs, and its function.
 
 A node is declared by the signature of its function. Definitions, validation and `object_info` derive from it:
 
@@ -24,8 +24,8 @@ _NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 class Declared(msgspec.Struct, frozen=True):
     """The type of an input as editors know it, and its options: default, bounds, choices and how it is shown.
 
-    `choices` is for the older form of a combo, whose type is the list of its choices itself. A `bare` one is told
-    without options, where editors of older nodes find none.
+    `choices` is for the older form of a combo, whose type is the list of its choices itself. A `bare` one is described
+    without options, as older nodes have it.
     """
 
     type: str
@@ -43,12 +43,12 @@ class Input(msgspec.Struct, frozen=True):
 
     @property
     def is_lazy(self) -> bool:
-        """Whether the input is only worked out when the node asks for it."""
+        """Whether the input is only computed when the node asks for it."""
         return bool(self.declared.options.get("lazy", False))
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A declared output of a node; with `is_list` its value is a list whose items go on one by one."""
+    """A declared output of a node; with `is_list` its value is a list whose items are passed on one by one."""
 
     type: str
     name: str | None = None
@@ -71,30 +71,30 @@ class Definition(msgspec.Struct, frozen=True):
     is_deprecated: bool = False
     takes_context: bool = False
     fingerprint: Callable[..., object] | None = None
-    """What the result depends on beside the inputs, such as the bytes of a file.
+    """What the result depends on apart from the inputs, such as the bytes of a file.
 
     It and `validate` are given the constants they name, and the Context where they have a parameter `context`.
     """
     validate: Callable[..., Any] | None = None
-    """Says True, or in a text what is wrong. The inputs it names are not held to their bounds and choices."""
+    """Returns True, or a text that says what is wrong. Bounds and choices of the inputs it names are not checked."""
     needed: Callable[..., Any] | None = None
-    """Names the lazy inputs that are needed, given those that are known (the others are None)."""
+    """Names the lazy inputs that are needed, given those already computed (the others are None)."""
     takes_unknown: bool = False
-    """Whether inputs that are not declared are given to the function as well."""
+    """Whether undeclared inputs are passed to the function as well."""
     is_idempotent: bool = True
-    """Whether nodes with the same inputs may share what one of them gave."""
+    """Whether nodes with the same inputs may share one result."""
     takes_unknown_links: bool = False
-    """Whether this is so for those that are links, while constants nobody declared are left out."""
+    """Whether that holds for links only, while undeclared constants are left out."""
     shows_again: bool = False
-    """Whether what a node has shown is shown again when its result is known, though it is no output."""
+    """Whether a node that is no output displays again what it displayed when its result is cached."""
     is_own: bool = False
-    """Whether the node is one of ours, which keep no event loop for themselves and heed a request to stop."""
+    """Whether the node is one of ours, which use no event loop of their own and check for interruption."""
     told: Mapping[str, object] = msgspec.field(default_factory=dict)
-    """What else editors are told of the class, by the names they know, such as `description` (engine-wire, 2.4)."""
+    """Further properties of the class for editors, such as `description` (engine-wire, 2.4)."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a node gives beside, or instead of, plain values.
+    """What a node returns in addition to, or instead of, plain values.
 
     `ui` is shown to watchers of the job. `expand` is a graph in the API format that takes the node's place; `values`
     may then hold links into it ([node id, slot]).
@@ -106,7 +106,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Blocked(msgspec.Struct, frozen=True):
-    """A value that blocks every node that would consume it; with a message the job's watchers are told why."""
+    """A value that blocks every node that would consume it; a message tells the job's watchers why."""
 
     message: str | None = None
 
@@ -117,7 +117,7 @@ def socket(type_: str, **options: object) -> Declared:
 
 
 def bare_socket(type_: str) -> Declared:
-    """The same, as older nodes declare it: without a word about options."""
+    """The same, as older nodes declare it: without options."""
     return Declared(type_, bare=True)
 
 
@@ -170,7 +170,7 @@ def node(
 ) -> Callable[[F], F]:
     """Declare a node by its function.
 
-    A parameter named `context` is given the Context of the run; `**others` are given the inputs that are not declared.
+    A parameter named `context` receives the Context of the run; `**others` receives undeclared inputs.
     """
 
     def declare(run: F) -> F:

@@ -14,7 +14,7 @@ from fairlead.engine.nodes.upscaling import for_pixels, multiply_size, with_long
 _EDGE: Final = 16384
 _SEED_MAX: Final = (1 << 64) - 1
 _SEEDS: Final = (1 << 32) - 1
-"""The peer folds its seeds to those its generator takes, by the remainder of this."""
+"""The reference engine reduces seeds modulo this to the range of its generator."""
 _COLOURS: Final[Mapping[str, tuple[float, float, float]]] = MappingProxyType(
     {"white": (1, 1, 1), "black": (0, 0, 0), "red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
 )
@@ -29,7 +29,7 @@ def image_crop(
     x: Annotated[int, integer(0, 0, _EDGE, step=1)],
     y: Annotated[int, integer(0, 0, _EDGE, step=1)],
 ) -> Array:
-    """Cut a rectangle out; what lies beyond the image is not made up, so less may come out."""
+    """Cut out a rectangle; it is smaller where it reaches beyond the image."""
     left, top = min(x, image.shape[2] - 1), min(y, image.shape[1] - 1)
     return _cut(image, left, top, width, height)
 
@@ -45,7 +45,7 @@ def image_crop_region(
         ),
     ],
 ) -> Array:  # fmt: skip
-    """Cut a rectangle out, which is given as one value; less comes out where it reaches beyond the image."""
+    """Cut out a rectangle given as one value; it is smaller where it reaches beyond the image."""
     x, y, width, height = (int(crop_region.get(side, 0)) for side in ("x", "y", "width", "height"))
     if width < 1 or height < 1:
         raise ValueError(f"A region of {width} x {height} pixels cannot be cut out.")
@@ -77,7 +77,7 @@ def random_crop_images(
     height: Annotated[int, integer(512, 1, 8192)],
     seed: Annotated[int, integer(0, 0, _SEED_MAX)],
 ) -> Array:
-    """Cut a rectangle out at a place that follows from the seed, the same place of each image."""
+    """Cut out a rectangle at a position chosen by the seed, the same in each image."""
     generator = seeded_generator(seed)
     left, top = (
         int(generator.randint(0, free + 1)) if free > 0 else 0
@@ -87,12 +87,12 @@ def random_crop_images(
 
 
 def seeded_generator(seed: int) -> np.random.RandomState:
-    """The generator of the peer for a seed: old, and kept by numpy number for number."""
+    """The reference engine's generator for a seed: a legacy one that numpy keeps bit for bit."""
     return np.random.RandomState(seed % _SEEDS)
 
 
 def _cut(images: Array, left: int, top: int, width: int, height: int) -> Array:
-    # A copy, lest a corner keep the whole image in memory.
+    # A copy, so that a corner does not keep the whole image in memory.
     return images[:, top : top + height, left : left + width].copy()
 
 
@@ -143,7 +143,7 @@ def image_pad_for_outpaint(
 
 
 def _distances(length: int, before: bool, after: bool) -> np.ndarray[tuple[int], np.dtype[np.int64]]:  # noqa: FBT001 -- the two ends
-    """How far each pixel of a line is from the ends that something was added to; its length where to neither."""
+    """The distance of each pixel of a line from the padded ends; the line's length where neither is padded."""
     place = np.arange(length, dtype=np.int64)
     start = place if before else np.full_like(place, length)
     return np.minimum(start, length - place) if after else start

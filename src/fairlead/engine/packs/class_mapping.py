@@ -31,7 +31,7 @@ _TOLD: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def definition_of_class(name: str, kind: Any, title: str, module: str, folders: PackFolders) -> Definition:
-    """A class as a definition. BadClassError when it is not of the shape it must have."""
+    """The definition of a class. BadClassError where the class is malformed."""
     method = getattr(kind, "FUNCTION", None)
     if not isinstance(method, str) or not callable(getattr(kind, method, None)):
         raise BadClassError("its FUNCTION names no method")
@@ -102,7 +102,7 @@ class _OldClass:
         return as_result(given, self._outputs, self._folders, context)
 
     def needed(self, function: Callable[..., object], static: object) -> Callable[..., object]:
-        """The class's word on which lazy inputs it needs, asked of the node's instance."""
+        """The class's own function for needed lazy inputs, called on the node's instance."""
         signature = inspect.signature(function)
         if inspect.isfunction(static):  # an ordinary method, seen from the class
             signature = signature.replace(parameters=list(signature.parameters.values())[1:])
@@ -139,7 +139,7 @@ class _OldClass:
         return {name: [value] for name, value in values.items()} if self.is_input_list else values
 
     def _stage(self, name: str, context: NodeContext) -> None:
-        """Lay an upload where packs look for it by path."""
+        """Link an upload to where packs look for it."""
         try:
             self._folders.staged(name, context)
         except NoSuchFileError:
@@ -147,7 +147,7 @@ class _OldClass:
 
 
 def _check(kind: object, name: str, hidden: Mapping[str, object]) -> Callable[..., object] | None:
-    """A check of a class. Some forget to say that it is none of an instance, and are given the class in its place."""
+    """A check of a class. Some forget `@classmethod`, and get the class as their first argument."""
     function = getattr(kind, name, None)
     if not callable(function):
         return None
@@ -189,7 +189,7 @@ def _hidden(section: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Input,
 
 
 def _sections(inputs: tuple[Input, ...], hidden: Mapping[str, Any], unseen: tuple[Input, ...]) -> dict[str, object]:
-    """The inputs as editors are told of them where some are not seen."""
+    """The inputs for editors, without those that are not shown."""
     names = {input_.name for input_ in unseen}
     sections = {
         section: {
@@ -204,7 +204,7 @@ def _sections(inputs: tuple[Input, ...], hidden: Mapping[str, Any], unseen: tupl
 
 
 def _sequence(value: object) -> Sequence[object]:
-    """A tuple of values where one may stand for itself: `("name")` is no tuple."""
+    """A tuple of values; a single value may stand alone, as `("name")` is no tuple."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)

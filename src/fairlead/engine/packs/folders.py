@@ -1,7 +1,7 @@
 """The folders packs know: a private one each for input, output and temp, and the models next to the packs.
 
-Packs read and write files by path. What a caller names is laid where a pack looks for it, as a link to where the job
-has it; what a pack has written and shows is handed to the job, under the job's name for it.
+Packs read and write files by path. A file that a caller names is linked to where packs look for it; a file that a pack
+writes and displays is handed to the job, under the job's name for it.
 """
 
 import os
@@ -40,7 +40,7 @@ class PackFolders:
         return folder
 
     def staged(self, name: str, context: NodeContext) -> Path:
-        """Where a pack finds a file that a caller named; NoSuchFileError for one there is not."""
+        """The path at which a pack finds a named file; NoSuchFileError where it does not exist."""
         found = context.input_file(name)
         kind, bare = self.named(name)
         parts = [_UNUSUAL.sub("_", part)[-_NAME_LENGTH_MAX:] for part in bare.split("/") if part.strip(". ")]
@@ -81,7 +81,7 @@ class PackFolders:
                 return value
 
     def _find_written(self, kind: str, subfolder: str, filename: str) -> Path | None:
-        """A file a pack has written itself. Everything else is shown as it is named: the job has it already."""
+        """A file that the pack wrote itself; None for others, which the job has already."""
         if self._root is None:
             return None
         folder = self.path(kind)
@@ -90,7 +90,7 @@ class PackFolders:
         return path if is_own else None
 
     def _handed_over(self, path: Path, kind: str, context: NodeContext) -> Mapping[str, str]:
-        """A numbered file gets the job's next number: packs count from the files they see, and those are few."""
+        """A numbered file gets the job's next number, as packs count only the files they see."""
         name = path.relative_to(self.path(kind))
         numbered = _NUMBERED.fullmatch(path.stem)
         if numbered and path.suffix:

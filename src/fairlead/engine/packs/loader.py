@@ -1,6 +1,6 @@
-"""Loads node packs from folders, one by one: what is wrong with one is reported, and the others do not notice.
+"""Loads node packs from folders, one by one: a faulty one is reported and does not affect the others.
 
-Only a process that executes nodes does so: a pack's code may do anything, and takes names other code might use.
+Only done in a process that executes nodes: a pack's code may do anything, and occupies module names.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ _ERRORS_SHOWN_MAX: Final = 5
 
 
 class BadPackError(Exception):
-    """A pack is none; the words say why."""
+    """A folder or file is no valid pack; the message says why."""
 
 
 def _silent(_: str) -> None:
@@ -81,7 +81,7 @@ class _Loading:
         self._notes: list[str] = []
 
     def report(self) -> PackReport:
-        """Load it, and say what came of it."""
+        """Load the pack and report the outcome."""
         began, routes = time.monotonic(), PromptServer.instance.routes.count
         try:
             self._take(self._import())
@@ -179,7 +179,7 @@ def _module_name(pack: Pack) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """What is wrong, and where; a module that is missing by its name."""
+    """What is wrong, and where; for a missing module, its name."""
     if isinstance(error, BadPackError | BadClassError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
