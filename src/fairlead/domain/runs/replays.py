@@ -47,11 +47,6 @@ def is_recorded(outcome: Outcome) -> bool:
     return outcome.reached is Reached.REFUSED and _is_of_the_partner(outcome)
 
 
-def is_undecided(outcome: Outcome) -> bool:
-    """Whether a partner has the work and may yet tell how it ends."""
-    return isinstance(outcome, Failed) and outcome.reached is Reached.UNDECIDED
-
-
 def _is_of_the_partner(failed: Failed) -> bool:
     fault: Fault = failed.fault
     if isinstance(fault, ProviderError | ProviderTimeout | InternalError):

@@ -10,8 +10,8 @@ import msgspec
 from fairlead.deadlines import Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
 from fairlead.domain.runs.entries import Acceptance, BookedRun, KeptResult, Redirection, Settlement
-from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.domain.runs.replays import is_undecided, write_fault
+from fairlead.domain.runs.outcomes import Completed, Failed, Reached
+from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Superseded
 from fairlead.observing.observations import (
@@ -238,9 +238,9 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
     outcome = served.outcome
     match outcome:
         case Completed():
-            state, reason = RunState.SUCCEEDED, "completed"
-        case Failed(fault):
-            state, reason = RunState.FAILED, bucket(fault)
+            state, reason, is_undecided = RunState.SUCCEEDED, "completed", False
+        case Failed(fault, reached=reached):  # a partner that has undecided work may yet tell how it ends
+            state, reason, is_undecided = RunState.FAILED, bucket(fault), reached is Reached.UNDECIDED
     is_known = run.attempt == 1 and not run.is_queued
     return Settlement(
         run_id=run.run_id,
@@ -254,7 +254,7 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         finished_at=now,
         upstream_status=outcome.upstream_status,
         caller_left=caller_left,
-        key_id=None if run.key is None or run.is_queued or is_undecided(outcome) else run.key.id,
+        key_id=None if run.key is None or run.is_queued or is_undecided else run.key.id,
         result=kept,
         events=served.events,
         booked=BookedRun(served.plan.hold, run.api_key_id, run.model.id) if is_known else None,
