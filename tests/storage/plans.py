@@ -1,12 +1,16 @@
 """How a database executes statements: for tests that none of them reads every row."""
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, event
 
 from fairlead.storage.db.statements import is_sqlite, sqlite_driver
 from storage.bookings import Books
+
+_OF_THE_DRIVER: Final = ("typeinfo_tree", "set_config('jit'")
+"""What asyncpg asks about types before a statement that it has not seen."""
 
 
 def traced(books: Books, work: Callable[[Connection], Any]) -> list[tuple[str, str]]:
@@ -26,8 +30,16 @@ def traced(books: Books, work: Callable[[Connection], Any]) -> list[tuple[str, s
         def note(_connection: Any, _cursor: Any, sql: str, values: Any, *_: Any) -> None:
             executed.append((sql, values))
 
+        def log(query: Any) -> None:
+            if not any(word in query.query for word in _OF_THE_DRIVER):
+                executed.append((query.query, tuple(query.args)))
+
+        adapted: Any = connection.connection.dbapi_connection
         event.listen(connection, "before_cursor_execute", note)
+        adapted.driver_connection.add_query_logger(log)  # what does not go through SQLAlchemy's cursor
         work(connection)
+        adapted.run_async(lambda _: asyncio.sleep(0))  # it is told of a statement by the next turn of the loop
+        adapted.driver_connection.remove_query_logger(log)
         event.remove(connection, "before_cursor_execute", note)
         return [(sql, steps(connection.exec_driver_sql(f"EXPLAIN {sql}", values))) for sql, values in executed]
 

@@ -31,7 +31,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.sql.elements import CompilerElement
 from sqlalchemy.sql.expression import UpdateBase
 from sqlalchemy.sql.visitors import ExternallyTraversible, replacement_traverse
@@ -221,7 +221,7 @@ def _fetch(connection: Connection, sql: str, values: Sequence[object]) -> Rows:
         except Exception as error:  # by the names that SQLAlchemy would give them
             if not (sqlstate := getattr(error, "sqlstate", None)):
                 raise
-            named = IntegrityError if sqlstate.startswith(_INTEGRITY) else DBAPIError
+            named = IntegrityError if sqlstate.startswith(_INTEGRITY) else DatabaseError
             raise named(sql, None, error, hide_parameters=True) from error
         return rows
     try:
