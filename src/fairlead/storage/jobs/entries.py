@@ -334,37 +334,42 @@ def _end(batch: _Batch, entry: JobEnding, row: _LockedRow) -> JobVerdict:
 def _cancel(batch: _Batch, entry: JobCancel, row: _LockedRow) -> JobVerdict:
     if row.state not in _GIVEN_UP[entry.cause] or (entry.only is not None and row.state not in entry.only):
         return Superseded()
-    was_parked = row.state is JobState.PARKED
-    row.state = advance(row.state, entry.cause)
-    if row.state in WORKING:
-        batch.write(_MOVE, row.state.value, row.server_id, None, entry.at, entry.at, None, None, entry.job_id)
-        return Moved(row.state, row.public_id, row.server_id)
-    batch.write(
-        _MOVE, row.state.value, None, entry.failure, entry.at, entry.at, entry.at, entry.expires_at, entry.job_id
-    )
-    if was_parked:
-        batch.slots[entry.workspace_id].parked -= 1
-        batch.changed.add(entry.workspace_id)
-    else:
-        _free(batch, entry.workspace_id)
-    return Moved(row.state, row.public_id)
+    before, row.state = row.state, advance(row.state, entry.cause)
+    failure = None if row.state in WORKING else entry.failure
+    return _move(batch, entry, row, before, failure=failure, cancelled_at=entry.at)
 
 
 def _take_over(batch: _Batch, entry: JobTakeOver, row: _LockedRow) -> JobVerdict:
     if row.state not in WORKING or row.attempt != entry.attempt:
         return Superseded()
-    row.state = advance(row.state, JobTransition.TAKE_OVER)
+    before, row.state = row.state, advance(row.state, JobTransition.TAKE_OVER)
     row.server_id = None
     row.handed_back += entry.is_handed_back
+    return _move(batch, entry, row, before)
+
+
+def _move(
+    batch: _Batch,
+    entry: JobCancel | JobTakeOver,
+    row: _LockedRow,
+    before: JobState,
+    *,
+    failure: bytes | None = None,
+    cancelled_at: int | None = None,
+) -> Moved:
+    """Gather where a job is now that no server has said it of, and the slot or the place in the queue that it frees."""
     has_ended = row.state not in LIVE
     finished, expires = (entry.at, entry.expires_at) if has_ended else (None, None)
     batch.write(
-        _TAKE_OVER, row.state.value, None, None, None, entry.at, finished, expires, row.handed_back,
+        _MOVE, row.state.value, row.server_id, failure, cancelled_at, entry.at, finished, expires, row.handed_back,
         entry.job_id,
     )  # fmt: skip
-    if has_ended:
+    if has_ended and before is JobState.PARKED:
+        batch.slots[entry.workspace_id].parked -= 1
+        batch.changed.add(entry.workspace_id)
+    elif has_ended:
         _free(batch, entry.workspace_id)
-    return Moved(row.state, row.public_id)
+    return Moved(row.state, row.public_id, row.server_id)
 
 
 def _free(batch: _Batch, workspace_id: str) -> None:
@@ -471,9 +476,6 @@ def _update(*names: str) -> Prepared:
 _CLAIM: Final = _update("state", "attempt", "server_id", "updated_at", "started_at")
 _PROGRESS: Final = _update("progress", "updated_at")
 _MOVE: Final = _update(
-    "state", "server_id", "failure", "cancel_requested_at", "updated_at", "finished_at", "expires_at"
-)
-_TAKE_OVER: Final = _update(
     "state", "server_id", "failure", "cancel_requested_at", "updated_at", "finished_at", "expires_at", "handed_back"
 )
 _END: Final = _update("state", "outputs", "failure", "progress", "updated_at", "finished_at", "expires_at")
