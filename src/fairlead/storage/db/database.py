@@ -296,8 +296,11 @@ class PostgresDatabase:
         try:
             async with self._engine.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
-                transaction = driver.transaction(isolation=isolation)
+                if driver.is_closed():  # since it was used last: PostgreSQL was restarted
+                    await connection.invalidate()
+                    driver = (await connection.get_raw_connection()).driver_connection
                 try:
+                    transaction = driver.transaction(isolation=isolation)
                     await transaction.start()
                     if not durable:
                         await driver.execute("SET LOCAL synchronous_commit = off")
