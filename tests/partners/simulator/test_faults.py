@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from servers import wait_until
+
 IMAGE = "/openai/v1/images/generations"
 SUBMIT = "/bfl/v1/flux-2-pro"
 
@@ -172,7 +174,8 @@ def test_webhook_is_posted_once_or_twice(simulator: Any, words: str, count: int)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/done"
         submitted = simulator.post(SUBMIT, {**prompt(words), "webhook_url": address}).json()
-        time.sleep(0.6)
-        server.shutdown()
         received = server.received  # type: ignore[attr-defined]
+        wait_until(lambda: len(received) >= count, "the webhooks")
+        time.sleep(0.3)  # no other follows
+        server.shutdown()
     assert [(body["id"], body["status"]) for body in received] == [(submitted["id"], "Ready")] * count
