@@ -377,8 +377,8 @@ def test_stopping_server_closes_its_sockets(play: Play) -> None:
             await raw.head()
             async with server.watching() as client:
                 server.tell(Started())
-                server.web.should_exit = True
                 assert await client.kinds(1) == ["execution_start"]
+                server.web.should_exit = True
                 assert await client.closed() == (1001, "The server stops.")
             assert (await raw.rest()).endswith(struct.pack(">H", 1001) + b"The server stops.")
 
