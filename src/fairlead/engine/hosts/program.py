@@ -152,7 +152,7 @@ def _last_resort() -> Iterator[None]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m fairlead.engine.hosts.program", description="Executes nodes.")
     parser.add_argument("--fd", type=int, required=True, help="the open socket to the server")
-    parser.add_argument("--forks", type=int, required=True, help="the open socket over which it is told to fork")
+    parser.add_argument("--forks", type=int, required=True, help="the open socket on which requests to fork arrive")
     return parser.parse_args()
 
 
