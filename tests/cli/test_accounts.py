@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from conftest import Run
 from fairlead.cli import commands
+from fairlead.cli.mistakes import explanation
 from fairlead.domain.days import NotADateError
 from fairlead.domain.ledger.budgets import NoBudgetError
 from fairlead.domain.ledger.usage import BadUsageQueryError
@@ -313,3 +314,47 @@ def test_each_mistake_has_its_error(ran: Ran, arguments: tuple[str, ...], error:
 def test_contradicting_options_are_a_usage_error(ran: Ran, arguments: tuple[str, ...]) -> None:
     """Options that contradict each other are a wrong command, with exit status 2."""
     assert ran(*arguments).exit_code == 2
+
+
+@pytest.mark.req("A-03")
+def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
+    """Each scope is given a budget, which begins with what was spent; all of it can be changed, and taken away."""
+    assert ran("keys", "set", _KEY, "--team", "render").output == f"{_KEY} is in the team render.\n"
+    options = {"workspace": (), "team": ("--team", "render"), "key": ("--key", _KEY), "model": ("--model", "acme/one")}
+    for scope, chosen in options.items():
+        made = document(ran("budgets", "create", "lab", "20", "--period", "total", *chosen, "--json"))
+        assert (made["scope"], made["limit"], made["thresholds"]) == (scope, "20", [50, 80, 100])
+    rows = {row["scope"]: row for row in document(ran("budgets", "list", "lab", "--json"))}
+    assert [rows[scope]["spent"] for scope in ("workspace", "team", "key")] == ["0.12"] * 3
+    id_ = rows["team"]["id"]
+    changed = ran("budgets", "set", "lab", id_, "--limit", "30", "--period", "day", "--thresholds", "", "--only-tell")
+    assert changed.output == f"The budget {id_} is 30 dollars (day).\n"
+    (row,) = [row for row in document(ran("budgets", "list", "lab", "--json")) if row["id"] == id_]
+    assert (row["limit"], row["period"], row["thresholds"], row["is_enforced"]) == ("30", "day", [], False)
+    assert ran("budgets", "delete", "lab", id_).output == f"Deleted {id_}.\n"
+    assert len(document(ran("budgets", "list", "lab", "--json"))) == 3
+    assert ran("budgets", "list", "office").output == "This workspace has no budgets.\n"
+    assert ran("keys", "set", _KEY, "--team", "none").output == f"{_KEY} is in no team now.\n"
+
+
+@pytest.mark.req("A-03")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("set", "lab", "nothing", "--limit", "-1"), "must not be negative"),
+        (("create", "lab", "5", "--team", " "), "A team has a name"),
+        (("create", "lab", "5", "--model", "nothing"), "A model is named by its id"),
+        (("create", "lab", "5", "--key", "nothing"), "no living key with this id"),
+        (("create", "lab", "5", "--key", "one", "--team", "two"), "give one of"),
+        (("create", "lab", "5", "--thresholds", "0"), "from 1 to 1000 percent"),
+        (("create", "lab", "5", "--thresholds", "half"), "must be whole numbers"),
+        (("set", "lab", "nothing", "--limit", "5"), "has no budget with the id nothing"),
+        (("delete", "lab", "nothing"), "has no budget with the id nothing"),
+    ],
+)
+def test_budget_that_cannot_be_is_refused_in_a_line(ran: Ran, arguments: tuple[str, ...], words: str) -> None:
+    """What is wrong is said in one line."""
+    result = ran("budgets", *arguments)
+    assert result.exit_code != 0
+    line = explanation(result.exception) if isinstance(result.exception, Exception) else None
+    assert words in f"{result.output} {line}"

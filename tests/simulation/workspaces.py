@@ -5,9 +5,11 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from fairlead.domain.accounts.callers import Billing, Caller
+from fairlead.domain.days import day_of
 from fairlead.domain.ledger.books import UNLIMITED
-from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
 from fairlead.storage.accounts import workspaces as callers
+from fairlead.storage.ledger.budgets import NewBudget, create_budget
 from simulation.storage import Store
 
 EPOCH_MS: Final = 1_800_000_000_000
@@ -20,6 +22,22 @@ CREDITS: Final = {"lab": 100 * DOLLAR, "purse": 3 * DOLLAR, "shop": 0}
 def open_workspaces(store: Store) -> dict[str, Caller]:
     """Make the workspaces and their keys; who calls for each."""
     return {name: store.transact(lambda c, name=name: _open(c, name)) for name in CREDITS}  # type: ignore[misc]
+
+
+def _set_budgets(connection: Connection, name: str, key_id: str) -> None:
+    """Have one budget refuse runs, and others count along: the audit proves the figures of all."""
+    counted = [(BudgetScope.WORKSPACE, "", BudgetPeriod.DAY), (BudgetScope.TEAM, "studio", BudgetPeriod.MONTH)]
+    for scope, subject, period in ((BudgetScope.KEY, key_id, BudgetPeriod.TOTAL), *counted):
+        new = NewBudget(
+            id=f"{scope} of {name}",
+            workspace_id=name,
+            scope=scope,
+            subject=subject,
+            budget=Budget(8 * DOLLAR, period),
+            created_at=EPOCH_MS,
+            is_enforced=scope is BudgetScope.KEY,
+        )
+        create_budget(connection, new, day_of(EPOCH_MS))
 
 
 def set_slots(connection: Connection, slots: tuple[int, int, int]) -> None:
@@ -40,9 +58,10 @@ def _open(connection: Connection, name: str) -> Caller:
     callers.create_workspace(connection, name, new, EPOCH_MS)
     if is_prepaid:
         callers.credit(connection, name, CREDITS[name], "paid in", EPOCH_MS)
-    budget = None if is_prepaid else Budget(8 * DOLLAR, BudgetPeriod.TOTAL)
-    key = callers.NewKey(f"key-of-{name}", name, f"digest-of-{name}", "flk_a…z", "", EPOCH_MS, budget=budget)
+    key = callers.NewKey(f"key-of-{name}", name, f"digest-of-{name}", "flk_a…z", "", EPOCH_MS, team="studio")
     callers.create_key(connection, key)
+    if not is_prepaid:
+        _set_budgets(connection, name, key.id)
     caller = callers.caller_by_key(connection, key.digest)
     assert caller is not None
     return caller

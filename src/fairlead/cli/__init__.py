@@ -13,6 +13,7 @@ import fairlead
 
 _PLACES: Final[Mapping[str, str]] = {
     "audit": "audit:audit",
+    "budgets": "budgets:budgets",
     "catalog": "catalog:catalog",
     "demo": "demo:demo",
     "deployments": "deployments:deployments",

@@ -10,7 +10,7 @@ import click
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.cli.workspaces import names_of, organization_changes, organization_options
-from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, changed_budget
+from fairlead.domain.ledger.budgets import TEAM_CHARACTERS_MAX, Budget, BudgetPeriod, changed_budget, is_team
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
 from fairlead.operations.clock import Clock
@@ -18,7 +18,7 @@ from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 
 _COLUMNS = (
-    "id", "workspace", "hint", "label", "models", "budget", "budget_period", "spent", "held",
+    "id", "workspace", "hint", "label", "team", "models", "budget", "budget_period", "spent", "held",
     "organization_id", "sso_required", "created_at", "revoked_at",
 )  # fmt: skip
 _MONEY: Final = ("budget", "spent", "held")
@@ -75,6 +75,7 @@ def keys() -> None:
     type=click.Choice(_PERIODS),
     help="When the budget is whole again, in UTC: with the day, the month, or never. [default: month]",
 )
+@click.option("--team", help="The team whose budgets its runs count against.")
 @organization_options
 @settings_option
 @json_option
@@ -84,6 +85,7 @@ def create(
     models: str,
     budget: str | None,
     budget_period: str | None,
+    team: str | None,
     organization: str | None,
     sso_required: bool | None,
     settings: Settings,
@@ -94,11 +96,20 @@ def create(
         raise click.UsageError("--budget-period needs --budget")
     bound = None if budget is None else changed_budget(None, _limit(budget), _period(budget_period))
     governed = organization_changes(organization, sso_required=sso_required)
+    in_team = None if team is None else _team(team)
 
     issued = in_database(
         settings,
         lambda opened: operations.issue_key(
-            opened, workspace, label[:100], names_of(models), settings.key_prefix, Clock(), bound, **governed
+            opened,
+            workspace,
+            label[:100],
+            names_of(models),
+            settings.key_prefix,
+            Clock(),
+            bound,
+            team=in_team,
+            **governed,
         ),
     )
     print_result({"id": issued.id, "key": issued.text, "workspace": workspace}, issued.text, as_json=as_json)
@@ -108,22 +119,26 @@ def create(
 @click.argument("key_id", type=_KeyId())
 @click.option("--budget", metavar="DOLLARS", help="What its runs may cost in a period; `none` for no bound.")
 @click.option("--budget-period", type=click.Choice(_PERIODS), help="When the budget is whole again, in UTC.")
+@click.option("--team", help="The team whose budgets its runs count against; `none` for none.")
 @organization_options
 @settings_option
 def set_command(
     key_id: str,
     budget: str | None,
     budget_period: str | None,
+    team: str | None,
     organization: str | None,
     sso_required: bool | None,
     settings: Settings,
 ) -> None:
-    """Change the budget of a key or the organization of its account, by the key's id. Runs that were admitted go on."""
+    """Change the budget, the team or the organization of a key, by its id. Runs that were admitted go on."""
     governed = organization_changes(organization, sso_required=sso_required)
-    if budget is None and budget_period is None and not governed:
-        raise click.UsageError("give --budget, --budget-period, --organization or --sso-required")
+    if budget is None and budget_period is None and team is None and not governed:
+        raise click.UsageError("give --budget, --budget-period, --team, --organization or --sso-required")
     if budget is not None or budget_period is not None:
         _set_budget(settings, key_id, budget, budget_period)
+    if team is not None:
+        _set_team(settings, key_id, None if team == _NONE else _team(team))
     if governed:
         _set_organization(settings, key_id, governed)
 
@@ -136,11 +151,24 @@ def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_peri
     def change(before: Budget | None) -> Budget | None:
         return None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
 
-    bound = in_database(settings, lambda opened: operations.change_budget(opened, key_id, change))
+    bound = in_database(settings, lambda opened: operations.change_budget(opened, key_id, change, Clock()))
     if bound is None:
         click.echo(f"{key_id} has no budget now.")
     else:
         click.echo(f"The budget of {key_id} is {as_dollars(bound.limit)} dollars ({bound.period}).")
+
+
+def _set_team(settings: Settings, key_id: str, team: str | None) -> None:
+    in_database(settings, lambda opened: operations.change_team(opened, key_id, team, Clock()))
+    click.echo(f"{key_id} is in no team now." if team is None else f"{key_id} is in the team {team}.")
+
+
+def _team(text: str) -> str:
+    if not is_team(text):
+        raise click.BadParameter(
+            f"must have 1 to {TEAM_CHARACTERS_MAX} characters, without spaces around them", param_hint="--team"
+        )
+    return text
 
 
 def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, object]) -> None:

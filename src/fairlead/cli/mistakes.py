@@ -13,16 +13,24 @@ from fairlead.domain.ledger.usage import BadUsageQueryError
 from fairlead.observing.traces import TracesUnavailableError
 from fairlead.operations.accounts.keys import UnknownKeyError
 from fairlead.operations.accounts.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
+from fairlead.operations.ledger.budgets import (
+    BadBudgetError,
+    BudgetTakenError,
+    TooManyBudgetsError,
+    UnknownBudgetError,
+)
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.server.installation import DataDirectoryError, OldDatabaseError
 from fairlead.server.settings import BadSettingError
 from fairlead.storage.db.database import DatabaseUnavailableError
 
 _LINES: Final[Mapping[type[Exception], str]] = {
+    BadBudgetError: "{}",
     BadFileError: "{}",
     BadNameError: "{!r} is no name for a workspace: use up to 64 of a-z, 0-9, dots, dashes and underscores",
     BadSettingError: "{}",
     BadUsageQueryError: "{}",
+    BudgetTakenError: "there is a budget of this subject and period already; `fairlead budgets list` shows it",
     DataDirectoryError: "{}",
     DatabaseUnavailableError: "the database (--database or FAIRLEAD_DATABASE) cannot be used: {}",
     NameTakenError: "a workspace named {} exists already",
@@ -30,7 +38,9 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     NotADateError: "{}",
     NotAnAmountError: "{}",
     OldDatabaseError: "{}",
+    TooManyBudgetsError: "the workspace has {} budgets already, as many as it may",
     TracesUnavailableError: "{}",
+    UnknownBudgetError: "this workspace has no budget with the id {}; `fairlead budgets list` shows them",
     UnknownKeyError: "there is no living key with the id {}; `fairlead keys list` shows them",
     UnknownRunError: "there is no run with the id {}; `fairlead runs list` shows them",
     UnknownWorkspaceError: "there is no workspace {}; `fairlead workspaces list` shows them",

@@ -101,13 +101,29 @@ class InsufficientCredits(msgspec.Struct, frozen=True):
 
 
 class BudgetExceeded(msgspec.Struct, frozen=True):
-    """The API key may not spend so much in its period (`day`, `month` or `total`); amounts in 10^-8 dollars."""
+    """A budget does not cover the run in its period (`day`, `month` or `total`); amounts in 10^-8 dollars.
+
+    `scope` says whose budget: of the workspace, of a team, of the API key or of a model; `subject` which team or model.
+    """
 
     limit: int
     period: str
     spent: int
     held: int
     needed: int
+    scope: str = "key"
+    subject: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Whose budget it is, in words."""
+        match self.scope:
+            case "key":
+                return "this API key"
+            case "workspace":
+                return "this workspace"
+            case _:
+                return f"the {self.scope} {self.subject}"
 
 
 class ModelNotFound(msgspec.Struct, frozen=True):

@@ -1,14 +1,14 @@
 """Budgets of keys: what their runs may cost in a period, decided where the run is written."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 
 from conftest import Run
-from fairlead.domain.days import DAY_MS
+from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.faults import BudgetExceeded, InsufficientCredits, Unauthorized
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.runs.entries import Verdict
@@ -16,7 +16,8 @@ from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.workspaces import UnknownKeyError
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import ledger
-from fairlead.storage.ledger.budgets import BudgetBook, with_spent
+from fairlead.storage.ledger.budget_book import BudgetBook
+from fairlead.storage.ledger.budgets import change_key_budget, with_budgets
 from fairlead.storage.runs.entries import Written, write_entries
 from storage.bookings import NOW, Books, admission, failure, new_key, redirection, settlement
 
@@ -30,7 +31,14 @@ _WRONG = "what is held for a key differs from its live runs"
 
 def give_key(books: Books, budget: Budget | None = MONTHLY, id_: str = "key-1", **changes: Any) -> None:
     """Give the lab a key with a budget."""
-    books.do(lambda c: workspaces.create_key(c, new_key(id_, budget=budget, **changes)))
+    books.do(lambda c: workspaces.create_key(c, new_key(id_, **changes)))
+    if budget is not None:
+        change(books, id_, lambda _: budget)
+
+
+def change(books: Books, id_: str, work: Callable[[Budget | None], Budget | None]) -> Any:
+    """Change the budget of a key."""
+    return books.do(lambda c: change_key_budget(c, id_, work, f"budget of {id_}", NOW, day_of(NOW)))
 
 
 def held(books: Books, id_: str = "key-1") -> int:
@@ -195,12 +203,11 @@ def test_concurrent_batches_share_a_budget(paid: Books, database: Database, run:
 def test_changed_budget_takes_effect(paid: Books) -> None:
     """A budget is given, changed and taken away; a run is decided on what it is then."""
     give_key(paid, None)
-    change = workspaces.change_budget
-    assert paid.do(lambda c: change(c, "key-1", lambda before: MONTHLY if before is None else None)) == MONTHLY
+    assert change(paid, "key-1", lambda before: MONTHLY if before is None else None) == MONTHLY
     assert ask(paid, "a", 101) == refused(0, 0, 101)
-    assert paid.do(lambda c: change(c, "key-1", lambda before: TOTAL if before == MONTHLY else None)) == TOTAL
+    assert change(paid, "key-1", lambda before: TOTAL if before == MONTHLY else None) == TOTAL
     assert ask(paid, "b", 101) == refused(0, 0, 101, "total")
-    assert paid.do(lambda c: change(c, "key-1", lambda _: None)) is None
+    assert change(paid, "key-1", lambda _: None) is None
     assert ask(paid, "c", 101) is None
 
 
@@ -210,7 +217,7 @@ def test_budget_of_an_unknown_key_cannot_be_changed(paid: Books, id_: str) -> No
     give_key(paid)
     paid.do(lambda c: workspaces.revoke_key(c, "key-1", NOW))
     with pytest.raises(UnknownKeyError, match=id_):
-        paid.do(lambda c: workspaces.change_budget(c, id_, lambda _: DAILY))
+        change(paid, id_, lambda _: DAILY)
 
 
 def test_listed_key_shows_what_it_spent(paid: Books) -> None:
@@ -222,24 +229,24 @@ def test_listed_key_shows_what_it_spent(paid: Books) -> None:
         ask(paid, name, 90, key_id=name)
         paid.write(settlement(name, charge=60))
     ask(paid, "live", 5, key_id="key-2")
-    (one, two, three) = paid.do(lambda c: with_spent(c, workspaces.list_keys(c), NOW))
+    (one, two, three) = paid.do(lambda c: with_budgets(c, workspaces.list_keys(c), day_of(NOW)))
     assert [(row["budget"], row["budget_period"], row["spent"], row["held"]) for row in (one, two, three)] == [
         (100, "day", 60, 0),
         (100, "month", 60, 5),
         (None, None, None, 0),
     ]
-    (one, two, _) = paid.do(lambda c: with_spent(c, workspaces.list_keys(c), TOMORROW))
+    (one, two, _) = paid.do(lambda c: with_budgets(c, workspaces.list_keys(c), day_of(TOMORROW)))
     assert (one["spent"], two["spent"]) == (0, 60)
 
 
-def test_budget_applies_only_to_keys_that_were_looked_up(paid: Books) -> None:
-    """Only keys that were looked up are refused anything."""
+def test_budget_applies_only_to_runs_that_were_looked_up(paid: Books) -> None:
+    """Where nothing was looked up, because a workspace has no budget, nothing is refused."""
     give_key(paid)
 
     def decide(connection: Any) -> tuple[object, ...]:
-        book = BudgetBook(connection, set(), NOW)
-        book.end("key-1", 0, 10)
-        return book.refuse("key-1", 10**9), "key-1" in book.revoked, None in book.revoked
+        book = BudgetBook(connection, set(), set(), NOW)
+        book.end("lab-id", "key-1", "acme/one", 0, 10, NOW)
+        return book.refuse("lab-id", "key-1", "acme/one", 10**9, NOW), "key-1" in book.revoked, None in book.revoked
 
     assert paid.do(decide) == (None, False, False)
 

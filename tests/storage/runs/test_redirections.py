@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.days import day_of
 from fairlead.domain.faults import BudgetExceeded, CommittedSpendExceeded, InsufficientCredits
 from fairlead.domain.ledger.books import COSTLY
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.work.entries import Superseded
 from fairlead.storage.accounts import workspaces
-from storage.bookings import Books, acceptance, admission, failure, new_key, redirection, settlement
+from fairlead.storage.ledger.budgets import change_key_budget
+from storage.bookings import NOW, Books, acceptance, admission, failure, new_key, redirection, settlement
 
 
 def where(books: Books) -> tuple[Any, ...]:
@@ -153,7 +155,9 @@ def test_repeated_redirection_is_booked_once(books: Books) -> None:
 def test_raise_is_held_against_the_budget_of_the_key(books: Books) -> None:
     """A move to a dearer provider is held against the budget of the run's key, like an admission."""
     books.open(balance=500)
-    books.do(lambda c: workspaces.create_key(c, new_key(budget=Budget(120, BudgetPeriod.DAY))))
+    books.do(lambda c: workspaces.create_key(c, new_key()))
+    daily = Budget(120, BudgetPeriod.DAY)
+    books.do(lambda c: change_key_budget(c, "key-1", lambda _: daily, "budget-1", NOW, day_of(NOW)))
     books.write(admission(key_id="key-1"))
     assert books.write(redirection(hold=130)) == [BudgetExceeded(120, "day", 0, 100, 30)]
     assert books.write(redirection(hold=120)) == [None]

@@ -183,7 +183,7 @@ def _budget_detail(fault: BudgetExceeded) -> str:
     limit, spent, held = (as_dollars(amount) for amount in (fault.limit, fault.spent, fault.held))
     of_period = _BUDGET_PERIODS.get(fault.period, fault.period)
     return (
-        f"The run may cost {as_dollars(fault.needed)} US dollars; the budget of this API key is {limit} {of_period},"
+        f"The run may cost {as_dollars(fault.needed)} US dollars; the budget of {fault.owner} is {limit} {of_period},"
         f" of which {spent} are spent and {held} held."
     )
 

@@ -33,9 +33,9 @@ class Quota(msgspec.Struct, frozen=True):
 
 
 class WindowKey(NamedTuple):
-    """A window of a workspace, as storage names it; `span` is the title of one."""
+    """A window of a workspace, or of a limit of its own, as storage names it; `span` is the title of one."""
 
-    workspace_id: str
+    meter_id: str
     span: str
     started_at: int
 
@@ -52,10 +52,10 @@ class Meter:
     Between two looks at its windows it only counts down what is left, because every request passes through it.
     """
 
-    __slots__ = ("_from", "_left", "_left_before", "_until", "_windows", "_workspace_id")
+    __slots__ = ("_from", "_left", "_left_before", "_meter_id", "_until", "_windows")
 
-    def __init__(self, workspace_id: str, quotas: Sequence[Quota]) -> None:
-        self._workspace_id = workspace_id
+    def __init__(self, meter_id: str, quotas: Sequence[Quota]) -> None:
+        self._meter_id = meter_id
         self._windows = [_Window(quota) for quota in quotas]
         self._from = self._until = 0  # no time is in here: the first request opens the windows
         self._left = self._left_before = 0
@@ -116,7 +116,7 @@ class Meter:
         self._left = self._left_before = max(0, min(window.left for window in self._windows))
 
     def _key(self, window: "_Window") -> WindowKey:
-        return WindowKey(self._workspace_id, window.quota.span.title, window.started_at)
+        return WindowKey(self._meter_id, window.quota.span.title, window.started_at)
 
 
 class _Window:

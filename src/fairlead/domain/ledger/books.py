@@ -46,7 +46,8 @@ class Funds(msgspec.Struct, frozen=True):
 
     `held` is for every run that has not ended; `commitment_limit` None means no cap on what those in flight may be
     held for. `waiting` counts the queued runs that no worker has claimed, `parked` those of them without a slot, for
-    which `parked_held` is held; `last_place` is the newest number given out in the queue.
+    which `parked_held` is held; `last_place` is the newest number given out in the queue. `budgets` counts the budgets
+    that its runs may count against: where there is none, none is looked up.
     """
 
     billing: Billing
@@ -61,6 +62,7 @@ class Funds(msgspec.Struct, frozen=True):
     parked: int = 0
     parked_held: int = 0
     last_place: int = 0
+    budgets: int = 0
 
     @property
     def committed(self) -> int:

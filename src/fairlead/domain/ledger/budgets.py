@@ -1,12 +1,21 @@
-"""What one API key may spend: an amount for every day or month (UTC), or in all."""
+"""What may be spent in a day, a month (UTC) or in all: by a workspace, a team of keys, a key, or on a model."""
 
 import datetime
 import enum
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from fairlead.domain.faults import BudgetExceeded, Fault
+
+THRESHOLDS: Final = (50, 80, 100)
+"""At how many percent of a budget people are told, where nobody chose others."""
+BUDGETS_MAX: Final = 10_000
+"""Budgets of one workspace."""
+THRESHOLDS_MAX: Final = 10
+PERCENT_MAX: Final = 1000
+TEAM_CHARACTERS_MAX: Final = 64
 
 _EVER: Final = datetime.date.min
 
@@ -20,8 +29,18 @@ class BudgetPeriod(enum.StrEnum):
     """Never."""
 
 
+class BudgetScope(enum.StrEnum):
+    """Whose runs count against a budget; in the order in which budgets refuse a run."""
+
+    WORKSPACE = "workspace"
+    TEAM = "team"
+    """The keys of a workspace that have a label in common."""
+    KEY = "key"
+    MODEL = "model"
+
+
 class Budget(msgspec.Struct, frozen=True):
-    """What the runs of a key may cost in a period, in 10^-8 dollars."""
+    """What some runs may cost in a period, in 10^-8 dollars."""
 
     limit: int
     period: BudgetPeriod
@@ -54,12 +73,46 @@ def period_start(period: BudgetPeriod, today: datetime.date) -> datetime.date:
             return _EVER
 
 
-def refuse_budget(budget: Budget, spent: int, held: int, more: int) -> Fault | None:
-    """Say why the key of a budget may not be held for so much more, or None.
+def target_of(scope: BudgetScope, workspace_id: str, subject: str) -> str:
+    """What a budget of a scope is looked up by: one text, so that an admission finds all of its budgets at once."""
+    return workspace_id if scope is BudgetScope.WORKSPACE else f"{workspace_id} {scope.value} {subject}"
+
+
+def targets_of_run(workspace_id: str, team: str | None, key_id: str | None, model_id: str) -> list[str]:
+    """The targets whose budgets a run counts against, in the order in which they refuse."""
+    targets = [workspace_id]
+    if team is not None:
+        targets.append(target_of(BudgetScope.TEAM, workspace_id, team))
+    if key_id is not None:
+        targets.append(target_of(BudgetScope.KEY, workspace_id, key_id))
+    targets.append(target_of(BudgetScope.MODEL, workspace_id, model_id))
+    return targets
+
+
+def refuse_budget(
+    budget: Budget,
+    spent: int,
+    held: int,
+    more: int,
+    scope: BudgetScope = BudgetScope.KEY,
+    subject: str = "",
+) -> Fault | None:
+    """Say why no more may be held against a budget, or None.
 
     What is held counts like what is spent: a charge never passes its hold, so the budget is never passed either. A run
     counts in the period in which it ends.
     """
     if spent + held + more > budget.limit:
-        return BudgetExceeded(budget.limit, budget.period.value, spent, held, more)
+        return BudgetExceeded(budget.limit, budget.period.value, spent, held, more, scope.value, subject)
     return None
+
+
+def crossed_threshold(thresholds: Sequence[int], limit: int, before: int, after: int) -> int | None:
+    """The highest threshold, in percent, that spending has come to on its way from one amount to another; or None."""
+    crossed = [percent for percent in thresholds if before * 100 < percent * limit <= after * 100]
+    return max(crossed, default=None)
+
+
+def is_team(text: str) -> bool:
+    """Whether a team may be called so: up to 64 characters that can be seen, without spaces around them."""
+    return 0 < len(text) <= TEAM_CHARACTERS_MAX and text.isprintable() and text == text.strip()

@@ -19,6 +19,7 @@ __all__ = [
     "UnknownKeyError",
     "change_budget",
     "change_key",
+    "change_team",
     "find_key",
     "issue_key",
     "list_keys",
@@ -47,31 +48,27 @@ async def issue_key(
     clock: Clock,
     budget: Budget | None = None,
     *,
+    team: str | None = None,
     organization_id: str | None = None,
     sso_required: bool = False,
 ) -> IssuedKey:
     """Make a key for a workspace (by name or id); UnknownWorkspaceError. The organization is that of its account."""
     text = prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
     issued = IssuedKey(new_id(), text)
-    now = clock.now_ms()
-
-    await database.write(
-        lambda c: workspaces.create_key(
-            c,
-            workspaces.NewKey(
-                id=issued.id,
-                workspace_id=workspaces.workspace_id_of(c, workspace),
-                digest=hashlib.sha256(text.encode("ascii")).hexdigest(),
-                hint=f"{text[: len(prefix) + 2]}…{text[-2:]}"[:16],
-                label=label,
-                created_at=now,
-                models=models,
-                budget=budget,
-                organization_id=organization_id,
-                sso_required=sso_required,
-            ),
-        )
+    now, today, budget_id = clock.now_ms(), clock.today(), new_id()
+    new = workspaces.NewKey(
+        id=issued.id,
+        workspace_id=await database.read(lambda c: workspaces.workspace_id_of(c, workspace)),
+        digest=hashlib.sha256(text.encode("ascii")).hexdigest(),
+        hint=f"{text[: len(prefix) + 2]}…{text[-2:]}"[:16],
+        label=label,
+        created_at=now,
+        models=models,
+        team=team,
+        organization_id=organization_id,
+        sso_required=sso_required,
     )
+    await database.write(lambda c: budgets.create_key(c, new, budget, budget_id, today))
     return issued
 
 
@@ -88,10 +85,18 @@ async def revoke_key(database: Database, key_id: str, clock: Clock) -> bool:
 
 
 async def change_budget(
-    database: Database, key_id: str, change: Callable[[Budget | None], Budget | None]
+    database: Database, key_id: str, change: Callable[[Budget | None], Budget | None], clock: Clock
 ) -> Budget | None:
     """Replace the budget of a key by the result of `change`, and return that; UnknownKeyError."""
-    return await database.write(lambda c: workspaces.change_budget(c, key_id, change))
+    now, today, fresh = clock.now_ms(), clock.today(), new_id()
+    return await database.write(lambda c: budgets.change_key_budget(c, key_id, change, fresh, now, today))
+
+
+async def change_team(database: Database, key_id: str, team: str | None, clock: Clock) -> None:
+    """Put a key into a team, or into none; its spending goes with it. UnknownKeyError."""
+    today = clock.today()
+    if not await database.write(lambda c: budgets.change_team(c, key_id, team, today)):
+        raise UnknownKeyError(key_id)
 
 
 async def change_key(database: Database, key_id: str, changes: Mapping[str, object]) -> None:
@@ -101,8 +106,8 @@ async def change_key(database: Database, key_id: str, changes: Mapping[str, obje
 
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]:
     """Every key without its secret; `spent` is the charge in the budget's period, None without a budget."""
-    now = clock.now_ms()
-    return await database.read(lambda c: budgets.with_spent(c, workspaces.list_keys(c), now))
+    today = clock.today()
+    return await database.read(lambda c: budgets.with_budgets(c, workspaces.list_keys(c), today))
 
 
 def _base62(raw: bytes) -> str:

@@ -82,7 +82,8 @@ def _of_money(fault: Fault) -> str | None:
             cost = "" if needed is None else f"The model may cost {as_dollars(needed)} US dollars; "
             return f"{cost}the workspace has {as_dollars(available)} US dollars left."
         case BudgetExceeded(limit=limit, needed=needed):
-            return f"The model may cost {as_dollars(needed)} US dollars; the budget of the key is {as_dollars(limit)}."
+            budget = f"the budget of {fault.owner} is {as_dollars(limit)}"
+            return f"The model may cost {as_dollars(needed)} US dollars; {budget}."
         case CommittedSpendExceeded(limit=limit):
             return f"Runs in flight may cost {as_dollars(limit)} US dollars in all, and with this one would cost more."
         case _:

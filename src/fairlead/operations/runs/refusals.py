@@ -109,6 +109,6 @@ ORDER: Final = (
     Check(Stage.ENTRY, "a slot is free, then one for costly runs where this is one", (ConcurrencyLimitExceeded,)),
     Check(Stage.ENTRY, "the cap on committed spend has room for the hold", (CommittedSpendExceeded,)),
     Check(Stage.ENTRY, "the funds cover the hold", (InsufficientCredits,)),
-    Check(Stage.ENTRY, "the budget of the API key covers it, where it has one", (BudgetExceeded,)),
+    Check(Stage.ENTRY, "every budget that it counts against covers it", (BudgetExceeded,)),
 )
 """Of a synchronous run; the queue and the estimate differ as docs/router.md says."""

@@ -12,7 +12,7 @@ from fairlead.storage.db.tables import rate_windows
 
 _KEPT: Final = 2
 """How many lengths of its own a window is kept for: past its end by one, whatever the clocks of servers differ by."""
-_KEY: Final = (rate_windows.c.workspace_id, rate_windows.c.span, rate_windows.c.started_at)
+_KEY: Final = (rate_windows.c.meter_id, rate_windows.c.span, rate_windows.c.started_at)
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def _addition(dialect: str) -> Any:
 
 _DELETE: Final = Prepared(
     delete(rate_windows).where(
-        rate_windows.c.workspace_id == bindparam("workspace"),
+        rate_windows.c.meter_id == bindparam("workspace"),
         rate_windows.c.span == bindparam("of_span"),
         rate_windows.c.started_at == bindparam("start"),
     ),

@@ -12,7 +12,6 @@ from fairlead.domain.accounts.callers import EVERY_GATE, Billing, Caller, Gate, 
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.jobs import subscriptions
 from fairlead.domain.ledger.books import EntryKind, Funds
-from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
 
@@ -97,7 +96,7 @@ class NewKey(msgspec.Struct, frozen=True):
     label: str
     created_at: int
     models: tuple[str, ...] | None = None
-    budget: Budget | None = None
+    team: str | None = None
     organization_id: str | None = None
     sso_required: bool = False
 
@@ -196,7 +195,7 @@ def create_key(connection: Connection, new: NewKey) -> None:
             organization_id=new.organization_id,
             sso_required=new.sso_required,
             created_at=new.created_at,
-            **_budget_values(new.budget),
+            team=new.team,
         )
     )
 
@@ -208,28 +207,6 @@ def change_key(connection: Connection, key_id: str, changes: Mapping[str, object
         raise UnknownKeyError(key_id)
 
 
-def change_budget(
-    connection: Connection, key_id: str, change: Callable[[Budget | None], Budget | None]
-) -> Budget | None:
-    """Replace the budget of a living key by what is made of it; UnknownKeyError. Runs admitted before go on."""
-    found = connection.execute(
-        select(api_keys.c.budget, api_keys.c.budget_period)
-        .where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
-        .with_for_update()
-    ).first()
-    if found is None:
-        raise UnknownKeyError(key_id)
-    changed = change(None if found.budget is None else Budget(found.budget, BudgetPeriod(found.budget_period)))
-    connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(**_budget_values(changed)))
-    return changed
-
-
-def _budget_values(budget: Budget | None) -> dict[str, object]:
-    if budget is None:
-        return {"budget": None, "budget_period": None}
-    return {"budget": budget.limit, "budget_period": budget.period.value}
-
-
 def list_keys(connection: Connection) -> list[dict[str, object]]:
     """Every key by age, without anything secret. Money in 10^-8 dollars."""
     rows = connection.execute(
@@ -239,8 +216,7 @@ def list_keys(connection: Connection) -> list[dict[str, object]]:
             api_keys.c.hint,
             api_keys.c.label,
             api_keys.c.models,
-            api_keys.c.budget,
-            api_keys.c.budget_period,
+            api_keys.c.team,
             api_keys.c.held,
             api_keys.c.organization_id,
             api_keys.c.sso_required,
@@ -259,6 +235,12 @@ def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
         update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)).values(revoked_at=now)
     )
     return done.rowcount > 0
+
+
+def has_key(connection: Connection, workspace_id: str, key_id: str) -> bool:
+    """Whether a living key is one of a workspace."""
+    living = api_keys.c.id == key_id, api_keys.c.workspace_id == workspace_id, api_keys.c.revoked_at.is_(None)
+    return connection.execute(select(api_keys.c.id).where(*living)).first() is not None
 
 
 def key_id_by_digest(connection: Connection, digest: str) -> str | None:

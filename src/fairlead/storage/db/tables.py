@@ -45,7 +45,7 @@ metadata = MetaData(
 )
 
 
-def _partial_index(
+def partial_index(
     name: str, *columns: Column[object], where: ColumnElement[bool] | TextClause, unique: bool = False
 ) -> None:
     """An index of some rows. Which, is said in the words of a dialect, and naming one would load it: 2 MB."""
@@ -91,6 +91,7 @@ workspaces = Table(
     Column("last_job", _INT, nullable=False, server_default=text("0"), comment="the newest number of a job"),
     Column("organization_id", String(100), comment="what its organization is called elsewhere; null unknown"),
     Column("sso_required", Boolean, nullable=False, server_default=false(), comment="whether its keys are governed"),
+    Column("budgets", _INT, nullable=False, server_default=text("0"), comment="how many it has; 0 looks up none"),
     Column("created_at", _INT, nullable=False),
     CheckConstraint("held >= 0", name="held"),
     CheckConstraint("in_flight >= 0", name="in_flight"),
@@ -106,8 +107,7 @@ api_keys = Table(
     Column("label", String(100), nullable=False),
     Column("models", Text, comment="JSON array of allowed model patterns; null allows all"),
     Column("held", _INT, nullable=False, server_default=text("0"), comment="what is held for its runs"),
-    Column("budget", _INT, comment="what its runs may cost in a period; null no bound"),
-    Column("budget_period", String(8), comment="day, month or total"),
+    Column("team", String(64), comment="whose budgets its runs count against"),
     Column("organization_id", String(100), comment="the organization of its account; null unknown"),
     Column("sso_required", Boolean, nullable=False, server_default=false(), comment="whether that governs the key"),
     Column("created_at", _INT, nullable=False),
@@ -171,22 +171,22 @@ runs = Table(
 )
 _WAITING: Final = text("state = 'parked' OR state = 'released'")
 _RELEASED: Final = text("state = 'released'")
-_partial_index("ix_runs_working", runs.c.server_id, where=text("state = 'accepted' OR state = 'dispatched'"))
-_partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, where=_WAITING)
+partial_index("ix_runs_working", runs.c.server_id, where=text("state = 'accepted' OR state = 'dispatched'"))
+partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, where=_WAITING)
 # Said otherwise than the others, so that PostgreSQL does not count places by it.
-_partial_index("ix_runs_queued_since", runs.c.created_at, where=text("place IS NOT NULL AND finished_at IS NULL"))
+partial_index("ix_runs_queued_since", runs.c.created_at, where=text("place IS NOT NULL AND finished_at IS NULL"))
 _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")
-_partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)
-_partial_index("ix_runs_released", runs.c.workspace_id, runs.c.place, where=_RELEASED)
-_partial_index("ix_runs_lost", runs.c.finished_at, where=runs.c.state == "lost")
+partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)
+partial_index("ix_runs_released", runs.c.workspace_id, runs.c.place, where=_RELEASED)
+partial_index("ix_runs_lost", runs.c.finished_at, where=runs.c.state == "lost")
 _HAS_BLOB: Final = text("request_blob IS NOT NULL AND finished_at IS NULL")
-_partial_index("ix_runs_request_blob", runs.c.request_blob, where=_HAS_BLOB)
+partial_index("ix_runs_request_blob", runs.c.request_blob, where=_HAS_BLOB)
 # A later run may name the work of an earlier one by its handle, where operations depend on it (R-16).
-_partial_index("ix_runs_handle", runs.c.workspace_id, runs.c.handle, where=runs.c.operation.is_not(None))
+partial_index("ix_runs_handle", runs.c.workspace_id, runs.c.handle, where=runs.c.operation.is_not(None))
 _HAS_KEY: Final = text("idempotency_id IS NOT NULL")
-_partial_index("uq_runs_idempotency", runs.c.idempotency_id, unique=True, where=_HAS_KEY)
-_partial_index("ix_runs_forget", runs.c.forget_at, where=text("forget_at IS NOT NULL"))
-_partial_index("ix_runs_result_blob", runs.c.result_blob, where=text("result_blob IS NOT NULL"))
+partial_index("uq_runs_idempotency", runs.c.idempotency_id, unique=True, where=_HAS_KEY)
+partial_index("ix_runs_forget", runs.c.forget_at, where=text("forget_at IS NOT NULL"))
+partial_index("ix_runs_result_blob", runs.c.result_blob, where=text("result_blob IS NOT NULL"))
 
 run_events = Table(
     "run_events",
@@ -211,7 +211,7 @@ webhook_deliveries = Table(
     Column("gave_up_at", _INT),
 )
 _DUE: Final = webhook_deliveries.c.next_at.is_not(None)
-_partial_index("ix_webhook_deliveries_due", webhook_deliveries.c.next_at, where=_DUE)
+partial_index("ix_webhook_deliveries_due", webhook_deliveries.c.next_at, where=_DUE)
 
 webhook_tries = Table(
     "webhook_tries",
@@ -264,7 +264,7 @@ provider_keys = Table(
 rate_windows = Table(
     "rate_windows",
     metadata,
-    Column("workspace_id", _UUID, primary_key=True),
+    Column("meter_id", _UUID, primary_key=True),
     Column("span", String(16), primary_key=True, comment="minute or day"),
     Column("started_at", _INT, primary_key=True, autoincrement=False),
     Column("requests", _INT, nullable=False),
@@ -321,15 +321,15 @@ jobs = Table(
 )
 _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
 Index("uq_jobs_workspace_number", jobs.c.workspace_id, jobs.c.number, unique=True)
-_partial_index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, where=_JOB_LIVE)
-_partial_index("ix_jobs_released", jobs.c.workspace_id, jobs.c.number, where=_RELEASED)
-_partial_index("ix_jobs_working", jobs.c.server_id, where=text("state = 'canceling' OR state = 'running'"))
+partial_index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, where=_JOB_LIVE)
+partial_index("ix_jobs_released", jobs.c.workspace_id, jobs.c.number, where=_RELEASED)
+partial_index("ix_jobs_working", jobs.c.server_id, where=text("state = 'canceling' OR state = 'running'"))
 Index("ix_jobs_expires_at", jobs.c.expires_at)
 _DEPLOYED: Final = text("deployment_id IS NOT NULL")
-_partial_index("ix_jobs_deployment", jobs.c.workspace_id, jobs.c.deployment_id, jobs.c.number, where=_DEPLOYED)
-_partial_index("ix_jobs_documents_blob", jobs.c.documents_blob, where=text("documents_blob IS NOT NULL"))
+partial_index("ix_jobs_deployment", jobs.c.workspace_id, jobs.c.deployment_id, jobs.c.number, where=_DEPLOYED)
+partial_index("ix_jobs_documents_blob", jobs.c.documents_blob, where=text("documents_blob IS NOT NULL"))
 _CHOSEN: Final = text("chosen_id IS NOT NULL")
-_partial_index("uq_jobs_workspace_chosen", jobs.c.workspace_id, jobs.c.chosen_id, unique=True, where=_CHOSEN)
+partial_index("uq_jobs_workspace_chosen", jobs.c.workspace_id, jobs.c.chosen_id, unique=True, where=_CHOSEN)
 
 job_events = Table(
     "job_events",
@@ -422,8 +422,8 @@ deployments = Table(
     Column("cleared_at", _INT, comment="when none of its jobs was left that waited or was executed"),
 )
 _UNSETTLED: Final = text("deleted_at IS NULL AND (state = 'not_ready' OR state = 'unavailable')")
-_partial_index("ix_deployments_unsettled", deployments.c.updated_at, where=_UNSETTLED)
-_partial_index("ix_deployments_deleted", deployments.c.deleted_at, where=text("deleted_at IS NOT NULL"))
+partial_index("ix_deployments_unsettled", deployments.c.updated_at, where=_UNSETTLED)
+partial_index("ix_deployments_deleted", deployments.c.deleted_at, where=text("deleted_at IS NOT NULL"))
 
 releases = Table(
     "releases",
@@ -438,7 +438,7 @@ releases = Table(
     Column("created_at", _INT, nullable=False),
     Column("settled_at", _INT, comment="when it was prepared or failed"),
 )
-_partial_index("ix_releases_preparing", releases.c.created_at, where=text("state = 'preparing'"))
+partial_index("ix_releases_preparing", releases.c.created_at, where=text("state = 'preparing'"))
 
 publishers = Table(
     "publishers",
@@ -466,7 +466,7 @@ published_nodes = Table(
     Column("installs", _INT, nullable=False, server_default=text("0")),
 )
 _LISTED: Final = text("banned_at IS NULL AND deleted_at IS NULL")
-_partial_index("ix_published_nodes_listed", published_nodes.c.id, where=_LISTED)
+partial_index("ix_published_nodes_listed", published_nodes.c.id, where=_LISTED)
 
 node_versions = Table(
     "node_versions",

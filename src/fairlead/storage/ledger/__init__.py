@@ -1,7 +1,9 @@
 """The account book as rows: integers of 10^-8 dollars, and a proof that they agree.
 
     ledger      entries and exports of the book; disagreements proves it against the runs
-    budgets     KeyBook and BudgetBook: what is held and spent for API keys
+    budgets     what may be spent, by whom and when: made, changed, listed, counted again
+    budget_book BudgetBook: the same as the journal of runs meets it
+    alerts      what people are told of budgets and unusual days, and what became of telling it
     usage       UsageBook: what runs have cost, by day, key and model
     statements  runs as their accounts are told
 

@@ -1,181 +1,326 @@
-"""Budgets of API keys: what is held for a key's runs, and whether one more may be held for."""
+"""Budgets as they are made, changed, listed and counted again.
+
+What is held and spent of a budget is kept in its row, so that an admission reads one row and no history. It is changed
+in the transactions of runs (`budget_book`), and counted again where a budget is made or a key changes its team. All of
+it happens behind the lock of the workspace.
+"""
 
 import datetime
-import operator
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from sqlalchemy import (
-    ARRAY,
+    Column,
     ColumnElement,
     Connection,
     Row,
-    Select,
-    String,
+    Table,
     and_,
-    any_,
-    bindparam,
+    delete,
     func,
+    insert,
+    or_,
     select,
+    true,
     update,
 )
+from sqlalchemy.exc import IntegrityError
 
-from fairlead.domain.days import day_of
-from fairlead.domain.faults import Fault
-from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, period_start, refuse_budget
-from fairlead.storage.db.statements import Prepared, PreparedLookup, is_sqlite
-from fairlead.storage.db.tables import api_keys, usage_days
-
-_KEYS: Final = PreparedLookup(
-    lambda one_of: select(
-        api_keys.c.id,
-        api_keys.c.workspace_id,
-        api_keys.c.revoked_at,
-        api_keys.c.created_at,
-        api_keys.c.held,
-        api_keys.c.budget,
-        api_keys.c.budget_period,
-    ).where(one_of(api_keys.c.id))
+from fairlead.domain.ledger.budgets import (
+    BUDGETS_MAX,
+    THRESHOLDS,
+    Budget,
+    BudgetPeriod,
+    BudgetScope,
+    period_start,
+    target_of,
 )
-HOLD_FOR_KEY: Final = Prepared(
-    update(api_keys).where(api_keys.c.id == bindparam("key")).values(held=api_keys.c.held + bindparam("held_change")),
-    ("held_change", "key"),
-)
-"""Its rows are those of `BudgetBook.rows`."""
-_CHARGED: Final = (
-    select(usage_days.c.key_id, func.sum(usage_days.c.charge).label("charged"))
-    .join(
-        api_keys,
-        and_(api_keys.c.workspace_id == usage_days.c.workspace_id, api_keys.c.id == usage_days.c.key_id),
-    )
-    .where(api_keys.c.budget_period == bindparam("period"), usage_days.c.day >= bindparam("start"))
-    .group_by(usage_days.c.key_id)
-)
-"""For a list of keys: reads the days of a period once for all of them."""
+from fairlead.domain.runs.states import WAITING, WORKING
+from fairlead.storage.accounts import workspaces as accounts
+from fairlead.storage.accounts.workspaces import UnknownKeyError
+from fairlead.storage.db.budget_tables import budgets
+from fairlead.storage.db.tables import api_keys, runs, usage_days, workspaces
+from fairlead.storage.work.table import in_state
 
 
-def _charged_on(is_one_of_days: ColumnElement[bool]) -> Select[*tuple[object, ...]]:
-    """For an admission: each day and key is looked up, so that what other keys of the workspace used is not read."""
-    return (
-        select(usage_days.c.key_id, func.sum(usage_days.c.charge).label("charged"))
-        .where(
-            usage_days.c.workspace_id == bindparam("workspace"),
-            usage_days.c.key_id.in_(bindparam("keys", expanding=True)),
-            is_one_of_days,
-        )
-        .group_by(usage_days.c.key_id)
-    )
+class BudgetTakenError(Exception):
+    """The subject has a budget of this period already."""
 
 
-# A budget for all time counts a thousand days: one parameter that holds them all, in the words of a dialect.
-_CHARGED_IN_SQLITE: Final = _charged_on(
-    usage_days.c.day.in_(select(func.json_each(bindparam("days")).table_valued("value").c.value))
-)
-_CHARGED_IN_POSTGRESQL: Final = _charged_on(usage_days.c.day == any_(bindparam("days", type_=ARRAY(String))))
+class TooManyBudgetsError(Exception):
+    """The workspace has as many budgets as it may."""
 
 
-class _Bounded(NamedTuple):
-    """A key with a budget, as an admission needs it."""
+class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget to be made; `subject` is a team, the id of a key or of a model, and empty for the workspace."""
 
     id: str
     workspace_id: str
-    revoked_at: int | None
+    scope: BudgetScope
+    subject: str
+    budget: Budget
     created_at: int
+    thresholds: tuple[int, ...] = THRESHOLDS
+    is_enforced: bool = True
+
+
+class BudgetRecord(msgspec.Struct, frozen=True):
+    """A budget as it is on a day: `since` is the first day of its period, `spent` what counts from there on."""
+
+    id: str
+    scope: BudgetScope
+    subject: str
+    budget: Budget
+    spent: int
     held: int
-    limit: int
-    period: str
-
-    @property
-    def budget(self) -> Budget:
-        return Budget(self.limit, BudgetPeriod(self.period))
+    since: str
+    thresholds: tuple[int, ...]
+    is_enforced: bool
+    created_at: int
 
 
-class BudgetBook:
-    """The API keys of a batch of entries: which are revoked, what each may spend, and what is held for its runs.
+def create_budget(connection: Connection, new: NewBudget, today: datetime.date) -> None:
+    """Add a budget, with what is spent of it already and held; BudgetTakenError, TooManyBudgetsError."""
+    _lock(connection, new.workspace_id)
+    have = connection.scalar(select(workspaces.c.budgets).where(workspaces.c.id == new.workspace_id))
+    if have is None or have >= BUDGETS_MAX:
+        raise TooManyBudgetsError(BUDGETS_MAX)
+    row = {
+        "id": new.id,
+        "workspace_id": new.workspace_id,
+        "scope": new.scope.value,
+        "subject": new.subject,
+        "target": target_of(new.scope, new.workspace_id, new.subject),
+        "period": new.budget.period.value,
+        "amount": new.budget.limit,
+        "thresholds": msgspec.json.encode(new.thresholds).decode(),
+        "is_enforced": new.is_enforced,
+        "created_at": new.created_at,
+        **_counted(connection, new.workspace_id, new.scope, new.subject, new.budget.period, today),
+    }
+    try:
+        connection.execute(insert(budgets).values(row))
+    except IntegrityError as error:
+        raise BudgetTakenError(new.subject) from error
+    _count_budgets(connection, new.workspace_id)
 
-    Only keys that are looked up can be refused anything; what is held is kept for all. To be made behind the lock of
-    the keys' workspaces, so that no other server admits runs with them meanwhile. `now` in ms since 1970. None among
-    the `key_ids` is for runs without a key.
 
-    `revoked` are those that were revoked since their callers were looked up: a cache must not spend their money.
+class BudgetChanges(msgspec.Struct, frozen=True):
+    """What is to be changed of a budget; None stays as it is."""
+
+    limit: int | None = None
+    period: BudgetPeriod | None = None
+    thresholds: tuple[int, ...] | None = None
+    is_enforced: bool | None = None
+
+
+def change_budget(
+    connection: Connection, workspace_id: str, budget_id: str, changes: BudgetChanges, today: datetime.date
+) -> bool:
+    """Change a budget; False where the workspace has none so called. Runs that were admitted go on.
+
+    BudgetTakenError.
     """
-
-    def __init__(self, connection: Connection, key_ids: Collection[str | None], now: int) -> None:
-        revoked, bounded = set(), []
-        for row in _KEYS.run(connection, sorted(filter(None, key_ids))):
-            if row[2] is not None:
-                revoked.add(row[0])
-            if row[5] is not None:
-                bounded.append(_Bounded(*row))
-        self.revoked: Container[str | None] = revoked
-        self._bounded = {key.id: key for key in bounded} if bounded else {}
-        self._spent = _spent(connection, bounded, now) if bounded else {}
-        self._changes: dict[str, int] = {}
-
-    def refuse(self, key_id: str, hold: int) -> Fault | None:
-        """Say why a key may not be held for so much more, or None."""
-        if (key := self._bounded.get(key_id)) is None:
-            return None
-        held = key.held + self._changes.get(key_id, 0)
-        return refuse_budget(key.budget, self._spent.get(key_id, 0), held, hold)
-
-    def hold(self, key_id: str, more: int) -> None:
-        """A run of a key was admitted, or what is held for one was raised."""
-        self._changes[key_id] = self._changes.get(key_id, 0) + more
-
-    def end(self, key_id: str, hold: int, charge: int) -> None:
-        """A run of a key has ended and was charged: an admission of the same batch is decided on that too."""
-        self._changes[key_id] = self._changes.get(key_id, 0) - hold
-        if key_id in self._bounded:
-            self._spent[key_id] = self._spent.get(key_id, 0) + charge
-
-    def rows(self) -> list[tuple[int, str]]:
-        """By how much what is held for each key has changed, where it has."""
-        return list(filter(operator.itemgetter(0), zip(self._changes.values(), self._changes, strict=True)))
+    _lock(connection, workspace_id)
+    before = find_budget(connection, workspace_id, budget_id, today)
+    if before is None:
+        return False
+    values: dict[str, object] = {"told_refusal": False}
+    if changes.limit is not None:
+        values["amount"] = changes.limit
+    if changes.is_enforced is not None:
+        values["is_enforced"] = changes.is_enforced
+    if changes.thresholds is not None:
+        values["thresholds"] = msgspec.json.encode(changes.thresholds).decode()
+    if changes.period is not None:
+        values["period"] = changes.period.value
+        values |= _counted(connection, workspace_id, before.scope, before.subject, changes.period, today)
+    try:
+        connection.execute(update(budgets).where(budgets.c.id == budget_id).values(values))
+    except IntegrityError as error:
+        raise BudgetTakenError(before.subject) from error
+    return True
 
 
-def with_spent(connection: Connection, keys: Sequence[Mapping[str, Any]], now: int) -> list[dict[str, object]]:
-    """Rows of keys with what each was charged in the period of its budget as `spent`; None where it has none."""
-    spent: dict[str, int] = {}
-    for period in BudgetPeriod:
-        start = period_start(period, day_of(now)).isoformat()
-        spent |= _sums(connection.execute(_CHARGED, {"period": period.value, "start": start}))
-    return [{**row, "spent": None if row["budget"] is None else spent.get(row["id"], 0)} for row in keys]
+def delete_budget(connection: Connection, workspace_id: str, budget_id: str) -> bool:
+    """Delete a budget; False where the workspace has none so called."""
+    _lock(connection, workspace_id)
+    mine = budgets.c.id == budget_id, budgets.c.workspace_id == workspace_id
+    found = connection.execute(delete(budgets).where(*mine)).rowcount > 0
+    _count_budgets(connection, workspace_id)
+    return found
 
 
-def _spent(connection: Connection, keys: Sequence[_Bounded], now: int) -> dict[str, int]:
-    """What keys were charged in the periods of their budgets."""
-    today = day_of(now)
-    spent: dict[str, int] = {}
-    for (workspace_id, period), group in _groups(keys).items():
-        made_on = day_of(min(key.created_at for key in group))
-        days = _days(period_start(BudgetPeriod(period), today), made_on, today)
-        values = {"workspace": workspace_id, "keys": [key.id for key in group]}
-        if is_sqlite(connection):
-            rows = connection.execute(_CHARGED_IN_SQLITE, {**values, "days": msgspec.json.encode(days).decode()})
-        else:
-            rows = connection.execute(_CHARGED_IN_POSTGRESQL, {**values, "days": days})
-        spent |= _sums(rows)
-    return spent
+def find_budget(connection: Connection, workspace_id: str, budget_id: str, today: datetime.date) -> BudgetRecord | None:
+    """A budget of a workspace as it is today; None where the workspace has none so called."""
+    mine = budgets.c.id == budget_id, budgets.c.workspace_id == workspace_id
+    row = connection.execute(select(budgets).where(*mine)).first()
+    return None if row is None else _record(row, today)
 
 
-def _days(start: datetime.date, made_on: datetime.date, today: datetime.date) -> list[str]:
-    """The days of a period on which a key may have been charged: none before the key was made, none to come.
+def list_budgets(
+    connection: Connection, workspace_id: str, today: datetime.date, before: str | None, limit: int
+) -> list[BudgetRecord]:
+    """Up to `limit` budgets of a workspace as they are today, the newest first, those made before one of them."""
+    mine = select(budgets).where(budgets.c.workspace_id == workspace_id)
+    if before is not None:
+        mine = mine.where(budgets.c.id < before)
+    return [_record(row, today) for row in connection.execute(mine.order_by(budgets.c.id.desc()).limit(limit))]
 
-    By a day more at either end: the clocks of servers differ, and one may be past midnight already.
+
+def create_key(
+    connection: Connection, new: accounts.NewKey, budget: Budget | None, budget_id: str, today: datetime.date
+) -> None:
+    """Remember a new key, with the budget it is given."""
+    accounts.create_key(connection, new)
+    if budget is not None:
+        change_key_budget(connection, new.id, lambda _: budget, budget_id, new.created_at, today)
+
+
+def change_key_budget(
+    connection: Connection,
+    key_id: str,
+    change: Callable[[Budget | None], Budget | None],
+    budget_id: str,
+    now: int,
+    today: datetime.date,
+) -> Budget | None:
+    """Replace the budget of a living key by what is made of it; UnknownKeyError. Runs admitted before go on.
+
+    Of a key with several budgets it is the oldest. `budget_id` is for one that it has not had before.
     """
-    first = max(start.toordinal(), made_on.toordinal() - 1)
-    return [datetime.date.fromordinal(number).isoformat() for number in range(first, today.toordinal() + 2)]
+    workspace_id = connection.scalar(
+        select(api_keys.c.workspace_id).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
+    )
+    if workspace_id is None:
+        raise UnknownKeyError(key_id)
+    _lock(connection, workspace_id)
+    of_key = budgets.c.target == target_of(BudgetScope.KEY, workspace_id, key_id)
+    oldest = select(budgets).where(of_key).order_by(budgets.c.created_at, budgets.c.id)
+    row = connection.execute(oldest).first()
+    changed = change(None if row is None else Budget(row.amount, BudgetPeriod(row.period)))
+    if changed is None:
+        if row is not None:
+            delete_budget(connection, workspace_id, row.id)
+        return None
+    if row is not None:
+        is_same = budgets.c.period == changed.period.value
+        connection.execute(delete(budgets).where(of_key, is_same, budgets.c.id != row.id))
+        changes = BudgetChanges(limit=changed.limit, period=changed.period)
+        change_budget(connection, workspace_id, row.id, changes, today)
+        _count_budgets(connection, workspace_id)
+    else:
+        scope = BudgetScope.KEY
+        new = NewBudget(
+            id=budget_id, workspace_id=workspace_id, scope=scope, subject=key_id, budget=changed, created_at=now
+        )
+        create_budget(connection, new, today)
+    return changed
 
 
-def _groups(keys: Sequence[_Bounded]) -> dict[tuple[str, str], list[_Bounded]]:
-    groups: dict[tuple[str, str], list[_Bounded]] = {}
+def with_budgets(
+    connection: Connection, keys: Sequence[Mapping[str, object]], today: datetime.date
+) -> list[dict[str, object]]:
+    """Rows of keys with the oldest budget of each, and what is `spent` of it; None where it has none."""
+    of_keys = select(budgets).where(
+        budgets.c.scope == BudgetScope.KEY.value, budgets.c.subject.in_([key["id"] for key in keys])
+    )
+    oldest: dict[object, BudgetRecord] = {}
+    for row in connection.execute(of_keys.order_by(budgets.c.created_at, budgets.c.id)):
+        oldest.setdefault(row.subject, _record(row, today))
+    found = []
     for key in keys:
-        groups.setdefault((key.workspace_id, key.period), []).append(key)
-    return groups
+        one = oldest.get(key["id"])
+        figures = (None, None, None) if one is None else (one.budget.limit, one.budget.period.value, one.spent)
+        found.append({**key, **dict(zip(("budget", "budget_period", "spent"), figures, strict=True))})
+    return found
 
 
-def _sums(rows: Iterable[Row[*tuple[object, ...]]]) -> dict[str, int]:
-    """Sums by key; PostgreSQL adds up integers to decimals."""
-    return {row.key_id: int(row.charged) for row in rows}
+def change_team(connection: Connection, key_id: str, team: str | None, today: datetime.date) -> bool:
+    """Put a living key into a team, or into none; False where there is no such key.
+
+    What the key has spent and what is held for it goes with it: the figures of a team are those of its keys.
+    """
+    living = api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)
+    workspace_id = connection.scalar(select(api_keys.c.workspace_id).where(*living))
+    if workspace_id is None:
+        return False
+    _lock(connection, workspace_id)
+    connection.execute(update(api_keys).where(*living).values(team=team))
+    of_teams = budgets.c.workspace_id == workspace_id, budgets.c.scope == BudgetScope.TEAM.value
+    for row in connection.execute(select(budgets).where(*of_teams)).all():
+        period = BudgetPeriod(row.period)
+        counted = _counted(connection, workspace_id, BudgetScope.TEAM, row.subject, period, today)
+        connection.execute(update(budgets).where(budgets.c.id == row.id).values(counted))
+    return True
+
+
+def counts_against(table: Table) -> ColumnElement[bool]:
+    """The condition that a row of runs, or of usage, counts against a row of budgets."""
+    conditions = _conditions(table, budgets.c.workspace_id, budgets.c.subject)
+    matches = or_(*((budgets.c.scope == scope.value) & condition for scope, condition in conditions.items()))
+    return and_(table.c.workspace_id == budgets.c.workspace_id, matches)
+
+
+def _conditions(
+    table: Table, workspace_id: str | Column[str], subject: str | Column[str]
+) -> dict[BudgetScope, ColumnElement[bool]]:
+    """Which rows of a workspace's runs or usage count, by the scope of a budget."""
+    is_of_team = (api_keys.c.workspace_id == workspace_id) & (api_keys.c.team == subject)
+    return {
+        BudgetScope.WORKSPACE: true(),
+        BudgetScope.TEAM: table.c.key_id.in_(select(api_keys.c.id).where(is_of_team).correlate(budgets)),
+        BudgetScope.KEY: table.c.key_id == subject,
+        BudgetScope.MODEL: table.c.model_id == subject,
+    }
+
+
+def _counted(
+    connection: Connection,
+    workspace_id: str,
+    scope: BudgetScope,
+    subject: str,
+    period: BudgetPeriod,
+    today: datetime.date,
+) -> dict[str, object]:
+    """What is spent of a budget in its period of today, and held."""
+    since = period_start(period, today).isoformat()
+
+    def total(column: Column[int], *conditions: ColumnElement[bool]) -> int:
+        table = column.table
+        of_budget = _conditions(table, workspace_id, subject)[scope]
+        mine = select(func.coalesce(func.sum(column), 0)).where(table.c.workspace_id == workspace_id, of_budget)
+        return int(connection.execute(mine.where(*conditions)).scalar_one())
+
+    # Live runs are found by two indexes: those under way, and those that wait.
+    held = total(runs.c.hold, in_state(runs, WORKING)) + total(runs.c.hold, in_state(runs, WAITING))
+    spent = total(usage_days.c.charge, usage_days.c.day >= since)
+    return {"since": since, "spent": spent, "held": held, "told_refusal": False}
+
+
+def _record(row: Row[*tuple[object, ...]], today: datetime.date) -> BudgetRecord:
+    """A budget as it is on a day: where no run has ended since its period turned, nothing is spent yet."""
+    budget = Budget(row.amount, BudgetPeriod(row.period))
+    since = period_start(budget.period, today).isoformat()
+    return BudgetRecord(
+        id=row.id,
+        scope=BudgetScope(row.scope),
+        subject=row.subject,
+        budget=budget,
+        spent=row.spent if row.since >= since else 0,
+        held=row.held,
+        since=since,
+        thresholds=msgspec.json.decode(row.thresholds, type=tuple[int, ...]),
+        is_enforced=row.is_enforced,
+        created_at=row.created_at,
+    )
+
+
+def _lock(connection: Connection, workspace_id: str) -> None:
+    """Have no run of a workspace admitted or ended until this transaction is over."""
+    connection.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
+
+
+def _count_budgets(connection: Connection, workspace_id: str) -> None:
+    counted = select(func.count()).where(budgets.c.workspace_id == workspace_id).scalar_subquery()
+    connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(budgets=counted))

@@ -10,7 +10,9 @@ from fairlead.domain.jobs.states import JobState
 from fairlead.domain.ledger.books import COSTLY, EntryKind
 from fairlead.domain.runs.states import LIVE, WAITING, RunState
 from fairlead.storage.accounts.storage_usage import wrong_usage
+from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, runs, usage_days, workspaces
+from fairlead.storage.ledger.budgets import counts_against
 from fairlead.storage.ledger.usage import NO_KEY, day_text
 
 _CHECKS: Final[dict[str, list[tuple[str, str]]]] = {}
@@ -107,6 +109,7 @@ def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
         ("money moved for a run that did not succeed, or a success not posted", _wrong_kind()),
         ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
         ("what is held for a key differs from its live runs", _wrong_keys()),
+        ("what is held or spent of a budget differs from its runs", _wrong_budgets()),
         ("jobs that have a slot, or wait for one, differ from the live jobs", _wrong_job_slots()),
         ("what a workspace keeps is counted otherwise than its files are", wrong_usage()),
     )
@@ -301,3 +304,27 @@ def _wrong_keys() -> Select[*tuple[object, ...]]:
         .outerjoin(live, live.c.key_id == api_keys.c.id)
         .where(api_keys.c.held != counted)
     )
+
+
+def _wrong_budgets() -> Select[*tuple[object, ...]]:
+    """What is held is proven by live runs, what is spent by the usage of the days of the period."""
+    held = (
+        select(func.coalesce(func.sum(runs.c.hold), 0))
+        .where(counts_against(runs), runs.c.state.in_(sorted(LIVE)))
+        .correlate(budgets)
+        .scalar_subquery()
+    )
+    spent = (
+        select(func.coalesce(func.sum(usage_days.c.charge), 0))
+        .where(counts_against(usage_days), usage_days.c.day >= budgets.c.since)
+        .correlate(budgets)
+        .scalar_subquery()
+    )
+    return select(
+        budgets.c.id,
+        budgets.c.target,
+        budgets.c.held,
+        held.label("sum_held"),
+        budgets.c.spent,
+        spent.label("sum_spent"),
+    ).where((budgets.c.held != held) | (budgets.c.spent != spent))

@@ -1,7 +1,7 @@
 """How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what hangs on them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -43,7 +43,8 @@ from fairlead.domain.runs.queue import RunChanged
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
 from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage.db.statements import Prepared, run_together
-from fairlead.storage.ledger.budgets import HOLD_FOR_KEY, BudgetBook
+from fairlead.storage.ledger.alerts import tell
+from fairlead.storage.ledger.budget_book import HOLD_FOR_KEY, MOVE_BUDGET, BudgetBook, Spending
 from fairlead.storage.ledger.usage import UsageBook, usage_addition
 from fairlead.storage.runs import entry_statements as sql
 from fairlead.storage.runs.entry_statements import LockedRun, OfARun
@@ -157,12 +158,15 @@ def _begin(
     """Lock the workspaces, then look up what else the entries are decided on, and how the runs they are about stand.
 
     Idempotency keys and budgets are looked up behind the lock of their workspace: of two calls with one key the second
-    finds the first. Budgets are those of the API keys whose runs the batch begins, or makes dearer.
+    finds the first. API keys are those whose runs the batch begins, or makes dearer.
     """
     funds: dict[str, Funds] = {}
+    bounded: set[str] = set()
     for row in sql.LOCK_WORKSPACES.run(connection, sorted(workspace_ids)):
         # A struct is made by position: a dozen figures by name would cost more than reading them.
         funds[row[0]] = Funds(_BILLING[row[1]], *row[2:])
+        if funds[row[0]].budgets:
+            bounded.add(row[0])
     runs, ended = sql.lock_runs(connection, of_runs)
     claims, used_keys, key_ids, now = [], [], set(), 0
     for entry in of_runs:
@@ -176,11 +180,12 @@ def _begin(
         key_ids.add(admission.key_id)
         if admission.key is not None:
             used_keys.append(admission.key.id)
+    spending = _spending(bounded, runs, of_runs, admissions) if bounded else ()
     batch = _Batch(
         funds=funds,
         runs=runs,
         keys=KeyBook(connection, used_keys),
-        budgets=BudgetBook(connection, key_ids, now),
+        budgets=BudgetBook(connection, key_ids, spending, now),
         claimed={row[0]: tuple(row) for row in sql.CLAIMED.run(connection, claims)} if claims else {},
         before=dict(funds),
     )
@@ -190,6 +195,23 @@ def _begin(
         else:
             batch.undecided.append(entry)
     return batch
+
+
+def _spending(
+    bounded: Collection[str],
+    runs: Mapping[str, LockedRun],
+    of_runs: Sequence[OfARun],
+    admissions: Sequence[Admission],
+) -> set[Spending]:
+    """What the runs count against that a batch begins, ends or makes dearer, of workspaces that have budgets."""
+    found = {Spending(one.workspace_id, one.key_id, one.model_id) for one in admissions if one.workspace_id in bounded}
+    for entry in of_runs:
+        if isinstance(entry, Settlement | Withdrawal | Redirection) and entry.workspace_id in bounded:
+            run = runs.get(entry.run_id)
+            booked = run.booked if run is not None else entry.booked if type(entry) is Settlement else None
+            if booked is not None:
+                found.add(Spending(entry.workspace_id, booked.key_id, booked.model_id))
+    return found
 
 
 def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
@@ -324,8 +346,7 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
         return _NOT_VALID
     if refusal := _refuse(batch, entry, funds):
         return refusal
-    if entry.key_id is not None:
-        batch.budgets.hold(entry.key_id, entry.hold)
+    batch.budgets.hold(entry.workspace_id, entry.key_id, entry.model_id, entry.hold)
     if entry.ticket is None:
         state, funds = _DISPATCHED if entry.work is None else _ACCEPTED, funds.with_hold(entry.hold)
         batch.funds[entry.workspace_id] = funds
@@ -348,15 +369,15 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
 
 
 def _refuse(batch: _Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | None:
-    """Say why a run may not be admitted, or None: its idempotency key, its slot, its money, the budget of its key."""
+    """Say why a run may not be admitted, or None: its idempotency key, its slot, its money, its budgets."""
     if entry.key is not None and (used := batch.keys.refuse(entry, entry.key)):
         return used
     if entry.ticket is None:
         fault = refuse_admission(funds, entry.hold)
     else:
         fault = refuse_queueing(funds, entry.hold, entry.ticket.backlog)
-    if fault is None and entry.key_id is not None:
-        fault = batch.budgets.refuse(entry.key_id, entry.hold)
+    if fault is None:
+        fault = batch.budgets.refuse(entry.workspace_id, entry.key_id, entry.model_id, entry.hold, entry.created_at)
     return fault
 
 
@@ -380,10 +401,10 @@ def _redirect(batch: _Batch, entry: Redirection, found: LockedRun) -> Verdict:
     funds, more = batch.funds[entry.workspace_id], entry.hold - entry.held
     if more > 0 and (fault := refuse_hold(funds, more)):
         return fault
-    if found.booked.key_id is not None:
-        if more > 0 and (fault := batch.budgets.refuse(found.booked.key_id, more)):
-            return fault
-        batch.budgets.hold(found.booked.key_id, more)
+    of_run = entry.workspace_id, found.booked.key_id, found.booked.model_id
+    if more > 0 and (fault := batch.budgets.refuse(*of_run, more, entry.at)):
+        return fault
+    batch.budgets.hold(*of_run, more)
     batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
     found.booked = replace(found.booked, hold=entry.hold)
     batch.changes[sql.REDIRECT_RUN].append(
@@ -431,9 +452,8 @@ def _count_end(
     *,
     succeeded: bool,
 ) -> None:
-    """What the end of a run means beside the run: its key's holds, the day's usage, its body, its webhook."""
-    if booked.key_id is not None:
-        batch.budgets.end(booked.key_id, booked.hold, charge)
+    """What the end of a run means beside the run: its budgets, the day's usage, its body, its webhook."""
+    batch.budgets.end(workspace_id, booked.key_id, booked.model_id, booked.hold, charge, at)
     batch.usage.ended(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
     if booked.request_blob is not None:
         batch.unneeded.append(booked.request_blob)
@@ -455,8 +475,11 @@ def _write_rest(connection: Connection, batch: _Batch) -> None:
         (sql.INSERT_ENTRY, batch.ledger),
         (sql.INSERT_EVENT, batch.events),
         (sql.MOVE_FIGURES, changes),
-        (HOLD_FOR_KEY, batch.budgets.rows()),
+        (HOLD_FOR_KEY, batch.budgets.key_rows()),
+        (MOVE_BUDGET, batch.budgets.budget_rows() if batch.budgets.is_bounding else ()),
         (INSERT_DELIVERY, batch.deliveries),
         (DELIVERY_IS_DUE, batch.deliveries_due),
         (usage_addition(connection.dialect.name), batch.usage.rows()),
     )
+    if batch.budgets.alerts:
+        tell(connection, batch.budgets.alerts)

@@ -89,6 +89,7 @@ LOCK_WORKSPACES: Final = PreparedLookup(
             workspaces.c.parked,
             workspaces.c.parked_held,
             workspaces.c.last_place,
+            workspaces.c.budgets,
         )
         .where(one_of(workspaces.c.id))
         .order_by(workspaces.c.id)

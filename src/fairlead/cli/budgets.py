@@ -1,0 +1,156 @@
+"""`fairlead budgets`: what workspaces, teams, keys and models may cost."""
+
+from typing import Final
+
+import click
+
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
+from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope
+from fairlead.domain.ledger.money import as_dollars, from_dollars
+from fairlead.operations.accounts.workspaces import find_workspace
+from fairlead.operations.clock import Clock
+from fairlead.operations.ledger import budgets as operations
+from fairlead.operations.ledger.budgets import BudgetChanges, BudgetDraft, BudgetRecord
+from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
+
+_COLUMNS: Final = (
+    "id", "scope", "subject", "period", "limit", "spent", "held", "thresholds", "is_enforced", "created_at",
+)  # fmt: skip
+_MONEY: Final = ("limit", "spent", "held")
+_PERIODS: Final = [period.value for period in BudgetPeriod]
+_LISTED_MAX: Final = 10_000
+
+
+@click.group()
+def budgets() -> None:
+    """Make, list, change and delete budgets of a workspace, its teams, keys and models."""
+
+
+@budgets.command()
+@click.argument("workspace")
+@click.argument("limit", metavar="DOLLARS")
+@click.option("--team", help="Of the keys of this team, instead of the whole workspace.")
+@click.option("--key", metavar="ID", help="Of one key.")
+@click.option("--model", metavar="ID", help="Of the runs of one model.")
+@click.option("--period", type=click.Choice(_PERIODS), default="month", help="When it is whole again, in UTC.")
+@click.option("--thresholds", default="50,80,100", help="At which percents people are told; empty for none.")
+@click.option("--only-tell", is_flag=True, help="Let runs go on past it.")
+@settings_option
+@json_option
+def create(
+    workspace: str,
+    limit: str,
+    team: str | None,
+    key: str | None,
+    model: str | None,
+    period: str,
+    thresholds: str,
+    only_tell: bool,
+    settings: Settings,
+    as_json: bool,
+) -> None:
+    """Give WORKSPACE a budget of DOLLARS. It begins with what its period has cost so far."""
+    subjects = {BudgetScope.TEAM: team, BudgetScope.KEY: key, BudgetScope.MODEL: model}
+    named = [(scope, subject) for scope, subject in subjects.items() if subject is not None]
+    if len(named) > 1:
+        raise click.UsageError("give one of --team, --key and --model")
+    scope, subject = named[0] if named else (BudgetScope.WORKSPACE, "")
+    budget = Budget(from_dollars(limit), BudgetPeriod(period))
+    draft = BudgetDraft(scope, subject, budget, _percents(thresholds), not only_tell)
+
+    async def work(database: Database) -> BudgetRecord:
+        return await operations.create_budget(database, await find_workspace(database, workspace), draft, Clock())
+
+    made = in_database(settings, work)
+    whose = f"the {scope.value} {subject}" if subject else workspace
+    sentence = f"The budget {made.id} of {whose} is {as_dollars(made.budget.limit)} dollars ({period})."
+    print_result(_row(made), sentence, as_json=as_json)
+
+
+@budgets.command("list")
+@click.argument("workspace", default="default")
+@settings_option
+@json_option
+def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
+    """List the budgets of WORKSPACE: what is spent in their periods, and what is held."""
+
+    async def work(database: Database) -> list[BudgetRecord]:
+        workspace_id = await find_workspace(database, workspace)
+        return await operations.list_budgets(database, workspace_id, Clock(), None, _LISTED_MAX)
+
+    rows = [_row(one) for one in in_database(settings, work)]
+    print_rows(rows, _COLUMNS, as_json=as_json, empty="This workspace has no budgets.")
+
+
+@budgets.command("set")
+@click.argument("workspace")
+@click.argument("budget_id", metavar="BUDGET")
+@click.option("--limit", metavar="DOLLARS", help="What may be spent in a period.")
+@click.option("--period", type=click.Choice(_PERIODS), help="When it is whole again, in UTC.")
+@click.option("--thresholds", help="At which percents people are told; empty for none.")
+@click.option("--enforce/--only-tell", "is_enforced", default=None, help="Whether runs past it are refused.")
+@settings_option
+def set_command(
+    workspace: str,
+    budget_id: str,
+    limit: str | None,
+    period: str | None,
+    thresholds: str | None,
+    is_enforced: bool | None,
+    settings: Settings,
+) -> None:
+    """Change a BUDGET of WORKSPACE, by its id. Runs that were admitted go on."""
+    changes = BudgetChanges(
+        limit=None if limit is None else from_dollars(limit),
+        period=None if period is None else BudgetPeriod(period),
+        thresholds=None if thresholds is None else _percents(thresholds),
+        is_enforced=is_enforced,
+    )
+
+    async def work(database: Database) -> BudgetRecord:
+        workspace_id = await find_workspace(database, workspace)
+        return await operations.change_budget(database, workspace_id, budget_id, changes, Clock())
+
+    changed = in_database(settings, work).budget
+    click.echo(f"The budget {budget_id} is {as_dollars(changed.limit)} dollars ({changed.period}).")
+
+
+@budgets.command()
+@click.argument("workspace")
+@click.argument("budget_id", metavar="BUDGET")
+@settings_option
+def delete(workspace: str, budget_id: str, settings: Settings) -> None:
+    """Delete a BUDGET of WORKSPACE, by its id."""
+
+    async def work(database: Database) -> None:
+        await operations.delete_budget(database, await find_workspace(database, workspace), budget_id)
+
+    in_database(settings, work)
+    click.echo(f"Deleted {budget_id}.")
+
+
+def _row(one: BudgetRecord) -> dict[str, object]:
+    row = {
+        "id": one.id,
+        "scope": one.scope.value,
+        "subject": one.subject or None,
+        "period": one.budget.period.value,
+        "limit": one.budget.limit,
+        "spent": one.spent,
+        "held": one.held,
+        "thresholds": list(one.thresholds),
+        "is_enforced": one.is_enforced,
+        "created_at": one.created_at,
+    }
+    return with_times(with_dollars(row, *_MONEY), "created_at")
+
+
+def _percents(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise click.BadParameter(
+            f"must be whole numbers such as {','.join(map(str, THRESHOLDS))}", param_hint="--thresholds"
+        ) from None

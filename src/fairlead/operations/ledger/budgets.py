@@ -1,0 +1,138 @@
+"""Budgets of workspaces, teams, keys and models: listed, made, changed and deleted."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.catalog.identifiers import is_model_id
+from fairlead.domain.ledger.budgets import (
+    PERCENT_MAX,
+    TEAM_CHARACTERS_MAX,
+    THRESHOLDS,
+    THRESHOLDS_MAX,
+    Budget,
+    BudgetScope,
+    is_team,
+)
+from fairlead.operations.clock import Clock, new_id
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.db.database import Database
+from fairlead.storage.ledger import budgets
+from fairlead.storage.ledger.budgets import BudgetChanges, BudgetRecord, BudgetTakenError, TooManyBudgetsError
+
+__all__ = [
+    "BadBudgetError",
+    "BudgetChanges",
+    "BudgetDraft",
+    "BudgetRecord",
+    "BudgetTakenError",
+    "TooManyBudgetsError",
+    "UnknownBudgetError",
+    "change_budget",
+    "create_budget",
+    "delete_budget",
+    "list_budgets",
+]
+
+_PERCENTS: Final = range(1, PERCENT_MAX + 1)
+
+
+class BadBudgetError(Exception):
+    """A budget cannot be made so; `field` is what is wrong with it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class UnknownBudgetError(Exception):
+    """The workspace has no budget of this id."""
+
+
+class BudgetDraft(msgspec.Struct, frozen=True):
+    """What somebody wants as a budget; `subject` is a team, the id of a key or of a model, empty for the workspace."""
+
+    scope: BudgetScope
+    subject: str
+    budget: Budget
+    thresholds: tuple[int, ...] = THRESHOLDS
+    is_enforced: bool = True
+
+
+async def list_budgets(
+    database: Database, workspace_id: str, clock: Clock, before: str | None, limit: int
+) -> list[BudgetRecord]:
+    """Up to `limit` budgets of a workspace as they are today, the newest first, those made before one of them."""
+    today = clock.today()
+    return await database.read(lambda c: budgets.list_budgets(c, workspace_id, today, before, limit))
+
+
+async def create_budget(database: Database, workspace_id: str, draft: BudgetDraft, clock: Clock) -> BudgetRecord:
+    """Make a budget, which begins with what its period has cost so far.
+
+    BadBudgetError, BudgetTakenError, TooManyBudgetsError.
+    """
+    _check_figures(draft.budget.limit, draft.thresholds)
+    await _check_subject(database, workspace_id, draft)
+    new = budgets.NewBudget(
+        id=new_id(),
+        workspace_id=workspace_id,
+        scope=draft.scope,
+        subject=draft.subject,
+        budget=draft.budget,
+        created_at=clock.now_ms(),
+        thresholds=draft.thresholds,
+        is_enforced=draft.is_enforced,
+    )
+    today = clock.today()
+    await database.write(lambda c: budgets.create_budget(c, new, today))
+    return await _found(database, workspace_id, new.id, clock)
+
+
+async def change_budget(
+    database: Database, workspace_id: str, budget_id: str, changes: BudgetChanges, clock: Clock
+) -> BudgetRecord:
+    """Change a budget; runs that were admitted go on. BadBudgetError, BudgetTakenError, UnknownBudgetError."""
+    _check_figures(changes.limit or 0, changes.thresholds or ())
+    today = clock.today()
+    if not await database.write(lambda c: budgets.change_budget(c, workspace_id, budget_id, changes, today)):
+        raise UnknownBudgetError(budget_id)
+    return await _found(database, workspace_id, budget_id, clock)
+
+
+async def delete_budget(database: Database, workspace_id: str, budget_id: str) -> None:
+    """Delete a budget; UnknownBudgetError."""
+    if not await database.write(lambda c: budgets.delete_budget(c, workspace_id, budget_id)):
+        raise UnknownBudgetError(budget_id)
+
+
+async def _found(database: Database, workspace_id: str, budget_id: str, clock: Clock) -> BudgetRecord:
+    today = clock.today()
+    found = await database.read(lambda c: budgets.find_budget(c, workspace_id, budget_id, today))
+    if found is None:  # deleted in the meantime
+        raise UnknownBudgetError(budget_id)
+    return found
+
+
+def _check_figures(limit: int, thresholds: Sequence[int]) -> None:
+    if limit < 0:
+        raise BadBudgetError("limit", "A budget must not be negative.")
+    if len(thresholds) > THRESHOLDS_MAX or not all(percent in _PERCENTS for percent in thresholds):
+        raise BadBudgetError("thresholds", f"At most {THRESHOLDS_MAX} thresholds, from 1 to {PERCENT_MAX} percent.")
+
+
+async def _check_subject(database: Database, workspace_id: str, draft: BudgetDraft) -> None:
+    match draft.scope:
+        case BudgetScope.WORKSPACE:
+            if draft.subject:
+                raise BadBudgetError("subject", "The budget of the workspace has no subject.")
+        case BudgetScope.TEAM:
+            if not is_team(draft.subject):
+                raise BadBudgetError("subject", f"A team has a name of 1 to {TEAM_CHARACTERS_MAX} characters.")
+        case BudgetScope.MODEL:
+            if not is_model_id(draft.subject):
+                raise BadBudgetError("subject", "A model is named by its id, such as acme/image-1.")
+        case BudgetScope.KEY:
+            if not await database.read(lambda c: workspaces.has_key(c, workspace_id, draft.subject)):
+                raise BadBudgetError("subject", "The workspace has no living key with this id.")
