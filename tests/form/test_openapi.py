@@ -10,6 +10,9 @@ import schemathesis
 
 from domain.every_fault import EVERY
 from fairlead.api import routes as service
+from fairlead.api.admin import api as admin
+from fairlead.api.admin import errors as admin_errors
+from fairlead.api.admin.documents import ErrorCode
 from fairlead.api.cloud import api as cloud
 from fairlead.api.cloud import errors as cloud_errors
 from fairlead.api.http.api import Refusal
@@ -30,7 +33,7 @@ from fairlead.domain.faults import FaultError, RequestNotFound, bucket
 from form.sources import PACKAGE
 
 _DOCUMENT: Final[Any] = openapi_document(Served(HeaderNames(), "1"))
-_APIS: Final = (router.API, cloud.API, jobs.API, registry_api(), service.API)
+_APIS: Final = (router.API, cloud.API, jobs.API, registry_api(), admin.API, service.API)
 _NEVER_TOLD: Final = {"405", "499"}
 """The first is told of no operation but of paths; nobody is there to see the second."""
 
@@ -44,7 +47,10 @@ def test_every_route_is_in_the_document() -> None:
     """Each path with its methods stands in the document, and no other."""
     told = {(method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods}
     served = {
-        (route.method, re.sub(r":\w+\}", "}", path)) for api in _APIS for route in api.routes for path in route.paths
+        (route.method, api.prefix + re.sub(r":\w+\}", "}", path))
+        for api in _APIS
+        for route in api.routes
+        for path in route.paths
     }
     assert told == served
 
@@ -84,6 +90,7 @@ def test_every_reference_leads_to_a_component() -> None:
         ("cloud", cloud_errors.refusal),
         ("jobs", jobs_errors.refusal),
         ("registry", registry_errors.refusal),
+        ("admin", admin_errors.refusal),
     ],
 )
 def test_documented_statuses_are_those_that_exist(api: str, refusal: Callable[[Any, Any], Refusal]) -> None:
@@ -106,7 +113,7 @@ def test_documented_buckets_are_those_of_the_domain() -> None:
     assert sorted(documented) == sorted(re.findall(r'return "(\w+)"', inspect.getsource(bucket)))
 
 
-@pytest.mark.parametrize(("api", "codes"), [("jobs", JobsErrorCode), ("registry", ErrorName)])
+@pytest.mark.parametrize(("api", "codes"), [("jobs", JobsErrorCode), ("registry", ErrorName), ("admin", ErrorCode)])
 def test_documented_codes_are_those_that_exist(api: str, codes: Any) -> None:
     """Each code of an error is one that the API has words for; the other way round, the types see to it."""
     source = (PACKAGE / "api" / api / "errors.py").read_text("utf-8")
@@ -130,7 +137,7 @@ def test_only_an_open_jobs_api_needs_no_credential() -> None:
 def test_absent_api_is_not_documented() -> None:
     """Without an engine there are no jobs, and neither API of them."""
     without: Any = openapi_document(Served(HeaderNames(), "1", workflows=False))
-    assert [path for path in without["paths"] if path.startswith("/api")] == []
+    assert [path for path in without["paths"] if path.startswith("/api") and "/admin/" not in path] == []
     assert set(_references(without)) <= {
         f"#/components/{kind}/{name}" for kind, named in without["components"].items() for name in named
     }

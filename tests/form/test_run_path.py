@@ -69,8 +69,8 @@ async def _path(folder: Path, *, keyed: bool) -> set[_Function]:
     numbers = itertools.count()
     paths = []
     async with running_server(read_settings(data=folder / "data", catalog=folder / "catalog")) as server:
-        assert server.first_key is not None
-        key = server.first_key.text
+        assert server.first_keys.api is not None
+        key = server.first_keys.api.text
         async with serving(server.application) as web, web.caller() as caller:
             for _ in range(_RUNS):
                 more = f"Idempotency-Key: {next(numbers)}\r\n" if keyed else ""

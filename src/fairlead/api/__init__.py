@@ -4,6 +4,7 @@
     router       /v1 and /v2: models, runs, the queue
     cloud        /api and /ws: workflows as their editors submit and watch them
     jobs         /api/v2: jobs, assets and deployments, for programs
+    admin        /api/admin/v1: members, workspaces, keys and money
     registry     publishers, their nodes and versions
     routes       what belongs to no API: signed links (assets.py), operators' questions (operator.py)
     openapi      /openapi.json, made of the route records of all of them

@@ -38,8 +38,9 @@ _SIMULATOR: Final = "fairlead_partners.simulator"
 def serve(as_json: bool, **given: Any) -> None:
     """Run a server.
 
-    The first start makes the data directory, the database, a workspace named `default` and an API key, which is shown
-    once and saved in the file `first-key`. Ctrl-C stops the server; runs under way are waited for.
+    The first start makes the data directory, the database, a workspace named `default` with an API key, and an operator
+    with a key to sign in with. Both keys are shown once and saved in `first-key` and `first-operator-key`. Ctrl-C stops
+    the server; runs under way are waited for.
     """
     given = {
         name: Path(value) if name in ("data", "catalog") and value is not None else value
@@ -139,15 +140,19 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _announce(server: RunningServer, settings: Settings, url: str, *, as_json: bool) -> None:
-    """Say on standard output that the server is ready, and show a key that was just made."""
-    key = None if server.first_key is None else server.first_key.text
+    """Say on standard output that the server is ready, and show the keys that were just made."""
+    made = server.first_keys
+    key, operator_key = (None if one is None else one.text for one in (made.api, made.operator))
     if as_json:
         simulator = {} if server.simulator is None else {"simulator": server.simulator}
-        click.echo(json.dumps({"url": url, "first_key": key, **simulator}))
+        click.echo(json.dumps({"url": url, "first_key": key, "first_operator_key": operator_key, **simulator}))
     else:
         click.echo(f"Fairlead {fairlead.__version__} listens on {url}")
         if key is not None:
             click.echo(f"API key (shown once, saved in {settings.data / 'first-key'}): {key}")
+        if operator_key is not None:
+            saved = settings.data / "first-operator-key"
+            click.echo(f"Operator key, to sign in with (shown once, saved in {saved}): {operator_key}")
         if server.simulator is not None:
             click.echo(f"Every provider is simulated at {server.simulator}")
     server.observe(ServerReady(url))

@@ -9,7 +9,7 @@
     runs         admitted, executed, settled, collected, watched, cancelled, taken over
     jobs         submitted, executed, watched, cancelled, read
     registry     publishers, nodes, versions and their archives
-    clock        ids and times; readiness.py says whether this server can take work
+    clock        ids and times; readiness.py says whether this server can take work; outages.py makes faults of outages
 
 It imports the domain, storage, providers, engine, identity, messaging and observing, and nothing of HTTP: what it
 refuses is a fault, whose status each API decides. No partner is called within a transaction.

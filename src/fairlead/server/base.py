@@ -39,7 +39,7 @@ from fairlead.observing.observations import (
 )
 from fairlead.observing.traces import otlp_traces
 from fairlead.operations.accounts.authenticate import Authenticator
-from fairlead.operations.accounts.keys import IssuedKey
+from fairlead.operations.accounts.members import bootstrap_operator
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.accounts.secrets import note_first_secret
@@ -50,6 +50,7 @@ from fairlead.operations.clock import Clock
 from fairlead.server.installation import (
     CATALOG,
     DataDirectoryError,
+    FirstKeys,
     Partners,
     catalog_folders,
     lock_data,
@@ -57,7 +58,7 @@ from fairlead.server.installation import (
     partners,
     prepare_data,
     provider_keys,
-    save_first_key,
+    save_first_keys,
     strange_markups,
     strange_variables,
 )
@@ -85,7 +86,7 @@ class Base(msgspec.Struct, frozen=True):
     """
 
     database: Database
-    first_key: IssuedKey | None
+    first_keys: FirstKeys
     alone: bool
     secret: Secrets
     partners: Partners
@@ -118,7 +119,7 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     found = _partners(settings, observe, stack)
     for variable, meant in strange_variables(os.environ, found.providers):
         observe(SettingUnknown(variable, meant))
-    database, first_key = await _ready_database(settings, clock, stack)
+    database, first_keys = await _ready_database(settings, clock, stack)
     secret = master_secret(settings)
     await note_first_secret(database, secret)
     authenticator = Authenticator(database, verifier)
@@ -130,7 +131,7 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
         observe(MarkupUnknown(name, meant))
     return Base(
         database=database,
-        first_key=first_key,
+        first_keys=first_keys,
         alone=alone,
         secret=secret,
         partners=found,
@@ -203,14 +204,15 @@ def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> P
     )
 
 
-async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tuple[Database, IssuedKey | None]:
-    """The database at the right schema, and the key of a new installation's first workspace."""
+async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tuple[Database, FirstKeys]:
+    """The database at the right schema, and the keys of a new installation's first workspace and first operator."""
     database = open_database(settings.database_url())
     stack.push_async_callback(database.close)
     await migrate(database)
     first_key = await bootstrap(database, settings.key_prefix, first_of(settings.subscriptions), clock)
-    save_first_key(settings, first_key)
-    return database, first_key
+    keys = FirstKeys(first_key, await bootstrap_operator(database, clock))
+    save_first_keys(settings, keys)
+    return database, keys
 
 
 def _assets(settings: Settings, secret: Secrets, database: Database, clock: Clock, observe: Observer) -> Assets:

@@ -27,6 +27,7 @@ from fairlead.operations.readiness import Readiness
 from fairlead.operations.registry.archives import NodeArchives
 from fairlead.operations.registry.publishing import Registry
 from fairlead.operations.runs.webhooks import DeliveryLog
+from fairlead.server.admin import admin_api
 from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts
 from fairlead.server.runs import HOUR_MS, Runs
 from fairlead.server.settings import SELF_HOSTED, Settings
@@ -54,7 +55,7 @@ def application(
         authorize=RouterCallers(base.authenticator, base.windows, settings.key_prefix).caller,
         names=header_names(settings),
         observe=base.observe,
-        others=(*(() if jobs is None else jobs.apis), _registry(settings, base)),
+        others=(admin_api(settings, base), *(() if jobs is None else jobs.apis), _registry(settings, base)),
     )
     origins = settings.allowed_origins
     return CrossOrigin(answering, origins, header_names(settings)) if origins else answering

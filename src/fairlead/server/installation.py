@@ -149,6 +149,13 @@ def authored_flag(settings: Settings) -> str:
     return Brand(settings.brand, settings.header_prefix).authored_flag
 
 
+class FirstKeys(msgspec.Struct, frozen=True):
+    """What a start has made: the API key of the first workspace and the first operator's key; None for one known."""
+
+    api: IssuedKey | None
+    operator: IssuedKey | None
+
+
 def prepare_data(settings: Settings) -> None:
     """Make the data directory, for its owner alone; DataDirectoryError."""
     try:
@@ -230,13 +237,13 @@ def lock_data(settings: Settings, stack: AsyncExitStack) -> bool:
     return True
 
 
-def save_first_key(settings: Settings, key: IssuedKey | None) -> None:
-    """Write the first key to its file, for its owner alone; nothing where none was made."""
-    if key is not None:
-        path = settings.data / "first-key"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(key.text + "\n")
+def save_first_keys(settings: Settings, keys: FirstKeys) -> None:
+    """Write the first keys to their files, for their owner alone; nothing where none was made."""
+    for name, key in (("first-key", keys.api), ("first-operator-key", keys.operator)):
+        if key is not None:
+            descriptor = os.open(settings.data / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(key.text + "\n")
 
 
 class Partners(msgspec.Struct, frozen=True):

@@ -13,13 +13,13 @@ import msgspec
 from fairlead.api.http.asgi import AsgiApplication
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
-from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.readiness import Readiness
 from fairlead.server.base import Base, Jobs, observers, ready_base, start_background
 from fairlead.server.drain import Drain
 from fairlead.server.http_app import application
+from fairlead.server.installation import FirstKeys
 from fairlead.server.runs import Runs, ready_runs
 from fairlead.server.settings import Settings
 from fairlead.workers.janitor import Janitor
@@ -35,14 +35,14 @@ document would delay every other call by that much each time.
 
 
 class RunningServer(msgspec.Struct, frozen=True):
-    """A server that has started: its application, the first key where it has just made one, the simulator's address.
+    """A server that has started: its application, the first keys it has just made, the simulator's address.
 
     Begin the `drain` before waiting for answers under way: it stops claiming from the queue and ends streams, which
     otherwise end only with their run or job.
     """
 
     application: AsgiApplication
-    first_key: IssuedKey | None
+    first_keys: FirstKeys
     observe: Observer
     catalog: CatalogKeeper
     simulator: str | None
@@ -78,7 +78,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         drain.tell(readiness.begin_draining)
         _settle_collector()
         sys.setswitchinterval(_SWITCH_SECONDS)
-        yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, drain)
+        yield RunningServer(served, base.first_keys, observe, base.catalog, base.partners.simulator, drain)
 
 
 def reload_on_hangup(server: RunningServer) -> None:

@@ -7,7 +7,7 @@
     headers          the names of headers
     forms            forms with files, read as they come
     representations  which part of a document is wanted, and who has it already
-    credentials      which header won
+    credentials      which header won; sessions.py reads the cookie of a session
     cross_origin     pages of other origins
     forwarding       how a caller reached this server; hosts.py says which hosts a call may name
     cursors          positions in the catalog and the registry, opaque to callers

@@ -88,7 +88,8 @@ class HttpApi:
     """The routes of one API in front of Starlette, which serves all but the hottest of them. It has no sockets.
 
     `refusal` words an exception, which may be anything, for a call. `splits_encoded` says that an encoded slash in a
-    path may separate segments, as Starlette has it; otherwise a path with one is not found (R-01).
+    path may separate segments, as Starlette has it; otherwise a path with one is not found (R-01). `expected` are
+    exceptions of its own that `refusal` has words for.
     """
 
     def __init__(
@@ -99,7 +100,9 @@ class HttpApi:
         observe: Observer,
         *,
         splits_encoded: bool = False,
+        expected: tuple[type[Exception], ...] = (),
     ) -> None:
+        self._expected = (*_EXPECTED, *expected)
         self._refusal = refusal
         self._request_id = request_id
         self._observe = observe
@@ -134,7 +137,7 @@ class HttpApi:
             if not started:
                 await self.refuse(scope, send, FaultError(STOPPED))
         except Exception as error:  # noqa: BLE001 -- the caller learns what he may, the log everything
-            if started or not isinstance(error, _EXPECTED):
+            if started or not isinstance(error, self._expected):
                 self._observe(UnexpectedError(f"answer {request_id}", error))
             if not started:
                 await self.refuse(scope, send, error)
@@ -172,7 +175,7 @@ def routes_of(routes: Iterable[Route], bind: Bind, authorize: Authorize, prefix:
     for route in routes:
         endpoint = bind(route.handler)
         if route.access.is_checked_first:
-            endpoint = require_caller(endpoint, authorize)
+            endpoint = require_caller(endpoint, authorize, route)
         for path in route.paths:
             paths.setdefault(prefix + path, {})[route.method] = endpoint
     return [routing.Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]

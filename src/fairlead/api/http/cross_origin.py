@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from fairlead.api.http.asgi import WHOLE, AsgiApplication, Receive, Scope, Send, header
 from fairlead.api.http.headers import HeaderNames
 
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE")
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _EXPOSED: Final = (
     "Content-Disposition", "Content-Range", "ETag", "Idempotent-Replayed", "Location", "Retry-After",
     "X-Committed-Spend-Limit", "X-Committed-Spend-Current", "X-Committed-Spend-Remaining",

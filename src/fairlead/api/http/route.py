@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rights import Right
 
 JSON: Final = "application/json"
 ANYTHING: Final = "*/*"
@@ -44,19 +45,27 @@ def bind_handlers(owners: Iterable[object]) -> Bind:
     return lambda handler: MethodType(handler, owner_of[handler])
 
 
-Authorize: TypeAlias = Callable[[Request], Awaitable[Caller]]
-"""Finds out who calls, or refuses the call; FaultError."""
+Authorize: TypeAlias = Callable[[Request], Awaitable[object]]
+"""Finds out who calls, or refuses the call; FaultError. It learns the route from `route_of`."""
 _CALLER: Final = "fairlead.caller"
+_ROUTE: Final = "fairlead.route"
 
 
-def require_caller(endpoint: Endpoint, authorize: Authorize) -> Endpoint:
+def require_caller(endpoint: Endpoint, authorize: Authorize, route: "Route") -> Endpoint:
     """An endpoint behind a credential check; it learns the caller from `caller_of`."""
 
     async def checked(request: Request) -> Response:
+        request.scope[_ROUTE] = route
         request.scope[_CALLER] = await authorize(request)
         return await endpoint(request)
 
     return checked
+
+
+def route_of(request: Request) -> "Route":
+    """The route of a call that takes a credential."""
+    route: Route = request.scope[_ROUTE]
+    return route
 
 
 def caller_of(request: Request) -> Caller:
@@ -78,6 +87,8 @@ class Access(enum.Enum):
     """A credential, unless the API was opened to everybody."""
     BODY = enum.auto()
     """A credential, which may be in the body: the handler looks for it."""
+    MEMBER = enum.auto()
+    """A personal key, a session, or an API key; what it must allow is the route's `right`."""
     NOTHING = enum.auto()
     """Nothing, or what a link has in it."""
 
@@ -121,10 +132,10 @@ class Route(msgspec.Struct, frozen=True):
     """What may be called, what answers it, what it takes, and with what it may answer.
 
     `errors` are the statuses of the errors that are its own. `aliases` are paths at which the same is served.
-    `operation_id` names it in documents where its handler's name does not.
+    `operation_id` names it in documents where its handler's name does not. `right` is what a member must be allowed.
     """
 
-    method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     handler: Handler
     summary: str
@@ -136,6 +147,7 @@ class Route(msgspec.Struct, frozen=True):
     description: str = ""
     aliases: Sequence[str] = ()
     operation_id: str = ""
+    right: Right | None = None
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api import routes as service
+from fairlead.api.admin.api import API as ADMIN_API
 from fairlead.api.http.route import JSON, Access, Answer, Api, Nothing, Parameter, Route
 from fairlead.api.openapi.handlers import Served
 from fairlead.api.registry.api import registry_api
@@ -49,6 +50,12 @@ _SCHEMES: Final = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key."},
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a token of the service's issuer."},
     "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A token of the issuer."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "fairlead_session",
+        "description": "The session of a member; changes also need the header X-CSRF-Token.",
+    },
 }
 _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})
 
@@ -92,7 +99,7 @@ HEADERS: Final[Mapping[str, HeaderShown]] = MappingProxyType(
 def apis(served: Served) -> Sequence[Api]:
     """Every API that an installation has."""
     workflows = _workflow_apis() if served.workflows else ()
-    return (router.API, *workflows, registry_api(served.registry_prefix), service.API)
+    return (router.API, *workflows, registry_api(served.registry_prefix), ADMIN_API, service.API)
 
 
 def _workflow_apis() -> Sequence[Api]:
@@ -226,6 +233,8 @@ class _Writer:
                 return (*_EITHER, {}) if self._served.open_jobs else _EITHER
             case Access.TOKEN:
                 return ({"token": ()},)
+            case Access.MEMBER:
+                return (*_EITHER, {"session": ()})
             case Access.NOTHING:
                 return ()
 

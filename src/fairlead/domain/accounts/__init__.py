@@ -1,5 +1,6 @@
 """Who calls, and what belongs to a workspace.
 
+rights            roles, rights, and who acts
 callers           Caller, its gate, and what it may do
 provider_keys     a workspace's own keys at providers
 token_issuers     whose tokens an operator believes

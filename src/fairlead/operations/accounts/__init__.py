@@ -7,6 +7,10 @@
     webhook_secrets   WebhookSecrets: what its webhooks are signed with
     secrets           another master secret in the place of the one before
     rate_windows      RateWindows: quotas of requests, added up over all servers
+    members           people: their roles in workspaces, their keys; the first operator
+    sessions          Sessions: signing in, and who calls the administration API
+    request_limits    RequestLimits: how often a member or an address may ask
+    audit_log         who has done what, when and from where
     editor_documents  EditorDocuments: what editors keep for a workspace
 
 It imports no other noun. A secret is never told again after it was made, but to be used.

@@ -20,9 +20,12 @@ __all__ = [
     "change_budget",
     "change_key",
     "change_team",
+    "digest_of",
     "find_key",
+    "hint_of",
     "issue_key",
     "list_keys",
+    "make_secret",
     "revoke_key",
 ]
 
@@ -53,14 +56,14 @@ async def issue_key(
     sso_required: bool = False,
 ) -> IssuedKey:
     """Make a key for a workspace (by name or id); UnknownWorkspaceError. The organization is that of its account."""
-    text = prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
+    text = make_secret(prefix)
     issued = IssuedKey(new_id(), text)
     now, today, budget_id = clock.now_ms(), clock.today(), new_id()
     new = workspaces.NewKey(
         id=issued.id,
         workspace_id=await database.read(lambda c: workspaces.workspace_id_of(c, workspace)),
-        digest=hashlib.sha256(text.encode("ascii")).hexdigest(),
-        hint=f"{text[: len(prefix) + 2]}…{text[-2:]}"[:16],
+        digest=digest_of(text),
+        hint=hint_of(text, prefix),
         label=label,
         created_at=now,
         models=models,
@@ -74,7 +77,7 @@ async def issue_key(
 
 async def find_key(database: Database, text: str) -> str | None:
     """The id of a key, living or revoked, by the key itself; None for one that was never issued here."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = digest_of(text)
     return await database.read(lambda c: workspaces.key_id_by_digest(c, digest))
 
 
@@ -108,6 +111,21 @@ async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]
     """Every key without its secret; `spent` is the charge in the budget's period, None without a budget."""
     today = clock.today()
     return await database.read(lambda c: budgets.with_budgets(c, workspaces.list_keys(c), today))
+
+
+def make_secret(prefix: str = "") -> str:
+    """Text that nobody can guess: 32 bytes of chance in letters and digits, behind a prefix."""
+    return prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a secret that was given out: its SHA-256. It has enough chance in it to need no salt."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def hint_of(secret: str, prefix: str) -> str:
+    """What tells keys apart: the first two characters behind the prefix, and the last two."""
+    return f"{secret[: len(prefix) + 2]}…{secret[-2:]}"[:16]
 
 
 def _base62(raw: bytes) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from fairlead.domain.accounts.callers import is_workspace_name
 from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
@@ -25,6 +27,13 @@ class BadNameError(Exception):
     """A workspace cannot have this name."""
 
 
+class WorkspaceName(msgspec.Struct, frozen=True):
+    """A workspace by its id and its name."""
+
+    id: str
+    name: str
+
+
 async def create_workspace(database: Database, new: NewWorkspace, clock: Clock) -> str:
     """Make a workspace and return its id; BadNameError, NameTakenError."""
     if not is_workspace_name(new.name):
@@ -44,6 +53,16 @@ async def change_workspace(database: Database, name_or_id: str, changes: Mapping
 async def find_workspace(database: Database, name_or_id: str) -> str:
     """The id of a workspace; UnknownWorkspaceError."""
     return await database.read(lambda c: workspace_id_of(c, name_or_id))
+
+
+async def find_workspace_name(database: Database, name_or_id: str) -> WorkspaceName:
+    """A workspace's id and name, by either; UnknownWorkspaceError."""
+    return WorkspaceName(*await database.read(lambda c: workspaces.workspace_name_of(c, name_or_id)))
+
+
+async def list_workspace_names(database: Database, limit: int) -> list[WorkspaceName]:
+    """Up to `limit` workspaces, by name."""
+    return [WorkspaceName(*row) for row in await database.read(lambda c: workspaces.workspace_names(c, limit))]
 
 
 async def credit(database: Database, name_or_id: str, amount: int, reason: str, clock: Clock) -> int:

@@ -5,6 +5,8 @@
     sealed_rows       everything that is kept sealed, and with which master secret
     rate_windows      requests per workspace and window, added up over all servers
     storage_usage     what each workspace keeps, and check_room, which refuses more
+    members           people, their roles and personal keys; sessions.py those who have signed in
+    audit_log         record_act and with_entry: who did what, written with the change
     editor_documents  what editors keep for a workspace
 
 It imports `db` alone. A key or a secret is never kept, nor returned, as plain text: digests and sealed bytes only.

@@ -172,6 +172,22 @@ def workspace_id_of(connection: Connection, name_or_id: str) -> str:
     return str(found)
 
 
+def workspace_name_of(connection: Connection, name_or_id: str) -> tuple[str, str]:
+    """Id and name of a workspace by either, an id before a name that another was given; UnknownWorkspaceError."""
+    either = (workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id)
+    found = select(workspaces.c.id, workspaces.c.name).where(either).order_by(workspaces.c.id != name_or_id)
+    row = connection.execute(found).first()
+    if row is None:
+        raise UnknownWorkspaceError(name_or_id)
+    return row.id, row.name
+
+
+def workspace_names(connection: Connection, limit: int) -> list[tuple[str, str]]:
+    """Id and name of up to `limit` workspaces, by name."""
+    found = select(workspaces.c.id, workspaces.c.name).order_by(workspaces.c.name).limit(limit)
+    return [(row.id, row.name) for row in connection.execute(found)]
+
+
 def has_workspaces(connection: Connection) -> bool:
     """Whether there is any workspace; nothing of it is read."""
     return connection.execute(select(workspaces.c.id).limit(1)).first() is not None

@@ -1,4 +1,4 @@
-"""The whole schema: beside `tables.py` and `budget_tables.py` those of sealed secrets and of what workspaces keep.
+"""The whole schema: beside `tables.py`, `budget_tables.py` and `member_tables.py` what is sealed and what is kept.
 
 Triggers count what is kept, so that no statement can be forgotten, nor those of servers of the version before (S-09).
 Files of workflows, copies of results, what editors keep and the large workflows of jobs are counted, each row for
@@ -10,10 +10,10 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, Connection, ForeignKey, Integer, LargeBinary, String, Table, text
 
-from fairlead.storage.db import budget_tables
+from fairlead.storage.db import budget_tables, member_tables
 from fairlead.storage.db.tables import metadata
 
-__all__ = ["budget_tables", "count_all", "make_document_triggers", "make_triggers", "metadata"]
+__all__ = ["budget_tables", "count_all", "make_document_triggers", "make_triggers", "member_tables", "metadata"]
 
 _UUID: Final = String(36)
 _INT: Final = BigInteger().with_variant(Integer(), "sqlite")

@@ -93,6 +93,8 @@ workspaces = Table(
     Column("sso_required", Boolean, nullable=False, server_default=false(), comment="whether its keys are governed"),
     Column("budgets", _INT, nullable=False, server_default=text("0"), comment="how many it has; 0 looks up none"),
     Column("created_at", _INT, nullable=False),
+    Column("suspended_at", _INT, comment="null while it may run"),
+    Column("delete_at", _INT, comment="when what it keeps is deleted; null for never"),
     CheckConstraint("held >= 0", name="held"),
     CheckConstraint("in_flight >= 0", name="in_flight"),
 )

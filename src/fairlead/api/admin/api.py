@@ -1,0 +1,41 @@
+"""The administration API as a whole: its paths, and the routes of every noun."""
+
+from typing import Final
+
+from fairlead.api.admin import audit_log, members, sessions
+from fairlead.api.admin.documents import AdminError
+from fairlead.api.admin.errors import EXPECTED, refusal
+from fairlead.api.http.api import HttpApi, routes_of
+from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameters
+from fairlead.observing.observations import Observer
+
+PREFIX: Final = "/api/admin/v1"
+ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES)
+
+API: Final = Api(
+    name="admin",
+    title="Administration",
+    summary="Workspaces, members, keys and money, for those who operate them and those who use them.",
+    error=AdminError,
+    routes=ROUTES,
+    path_parameters=path_parameters(
+        workspace="The name or the id of a workspace.",
+        member_id="The id of a member.",
+        session_id="The id of a session, or `current`.",
+        key_id="The id of a key.",
+    ),
+    refusals={Access.MEMBER: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},
+    headers_of={429: ("retry-after!",), 503: ("retry-after",)},
+    prefix=PREFIX,
+)
+
+
+class AdminApi(HttpApi):
+    """Answers the administration API; `bind` finds what answers each of its routes, `authorize` who calls."""
+
+    def __init__(self, bind: Bind, authorize: Authorize, request_id: bytes, observe: Observer) -> None:
+        super().__init__(routes_of(ROUTES, bind, authorize, PREFIX), refusal, request_id, observe, expected=EXPECTED)
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is one of this API's."""
+        return path == PREFIX or path.startswith(f"{PREFIX}/")

@@ -1,0 +1,96 @@
+"""What handlers of the administration API read of a call, and how they answer: bodies, limits, cursors, documents."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.api.http.asgi import read_small_json
+from fairlead.api.http.cursors import make_cursor, read_cursor
+from fairlead.api.http.route import Parameter
+from fairlead.domain.faults import FaultError, InvalidInput
+
+T = TypeVar("T")
+
+BODY_MAX: Final = 64 * 1024
+LIMIT_MAX: Final = 200
+_LIMIT: Final = 50
+_DIGITS_MAX: Final = 4
+_FIELD: Final = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$|contains unknown field `(?P<unknown>[^`]*)`$")
+_MISSING: Final = re.compile(r"missing required field `(?P<field>[^`]*)`")
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_encode: Final = msgspec.json.Encoder().encode
+
+PAGE: Final = (
+    Parameter("limit", "How many at most; 50 where it is absent, 200 at the most.", int),
+    Parameter("cursor", "The `next_cursor` of the page before."),
+)
+"""The parameters of every list."""
+
+
+class FieldError(Exception):
+    """A body or a query is not right in one place: `field` is its name, as callers spell it, or None."""
+
+    def __init__(self, field: str | None, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+async def read_body(request: Request, form: type[T]) -> T:
+    """The JSON body of a call; FaultError, or FieldError where it is JSON of another form."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":  # a form of a page elsewhere is sent as something else
+        raise FaultError(InvalidInput("Send the body as application/json."))
+    content = await read_small_json(request, BODY_MAX)
+    try:
+        return msgspec.json.decode(content, type=form)
+    except msgspec.ValidationError as error:
+        raise _field_error(str(error)) from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise FaultError(InvalidInput("The body is no JSON.")) from error
+
+
+def limit_of(request: Request) -> int:
+    """How many are wanted, from the query; FieldError."""
+    text = request.query_params.get("limit")
+    if text is None:
+        return _LIMIT
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and 1 <= int(text) <= LIMIT_MAX):
+        raise FieldError("limit", f"The limit is 1 to {LIMIT_MAX}.")
+    return int(text)
+
+
+def after_of(request: Request, which: str) -> str | None:
+    """Behind what the page of a list begins, from its cursor; FieldError for one of another list."""
+    text = request.query_params.get("cursor")
+    if text is None:
+        return None
+    found, after = read_cursor(text)
+    if found != which:
+        raise FieldError("cursor", "The cursor is of another list.")
+    return after
+
+
+def page_of(items: Sequence[T], which: str, after: str | None) -> Mapping[str, object]:
+    """A page as it is answered; `after` is what its last item is found again by, None on the last page."""
+    return {"items": items, "next_cursor": None if after is None else make_cursor(which, after)}
+
+
+def answer(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A document as it is sent, which nobody on the way may keep."""
+    return Response(_encode(document), status, {**_HEADERS, **(headers or {})}, "application/json")
+
+
+def changes_of(change: msgspec.Struct) -> dict[str, object]:
+    """What a change says, by field: what it leaves out is not there."""
+    return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
+
+
+def _field_error(message: str) -> FieldError:
+    """What msgspec says is wrong, with the name of the field that it means."""
+    found = _MISSING.search(message) or _FIELD.search(message)
+    field = None if found is None else next((part for part in found.groupdict().values() if part), None)
+    return FieldError(field, f"{message.partition(' - at ')[0]}.")

@@ -1,0 +1,216 @@
+"""The documents of the administration API, as types: what callers send, and what they are sent."""
+
+from collections.abc import Sequence
+from typing import Annotated, Generic, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
+
+import msgspec
+
+from fairlead.api.http.schemas import AnyObject, Time, Uuid
+from fairlead.domain.accounts.rights import EMAIL_MAX, NAME_MAX, ActorKind, GrantableRole, Role
+
+T = TypeVar("T")
+
+Dollars: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^-?[0-9]+([.][0-9]+)?$"})]
+"""An amount of US dollars, as text."""
+ErrorCode: TypeAlias = Literal[
+    "body_too_large", "client_disconnected", "conflict", "forbidden", "internal_error", "invalid_input",
+    "invalid_request", "method_not_allowed", "not_found", "rate_limited", "unauthorized", "unavailable",
+]  # fmt: skip
+PersonName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
+Email: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=EMAIL_MAX)]
+Label: TypeAlias = Annotated[str, msgspec.Meta(max_length=100)]
+KeyText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+
+
+RoleName: TypeAlias = Annotated[
+    str, msgspec.Meta(extra_json_schema={"enum": ["operator", *(role.value for role in Role)]})
+]
+"""A role in a workspace; an operator without one has that of `operator`, an API key that of `caller`."""
+ActorName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in ActorKind]})]
+
+
+class ErrorShown(TypedDict):
+    """Why a call has failed: a code out of a closed list, a sentence, and the field that it is about."""
+
+    code: ErrorCode
+    message: str
+    field: str | None
+    request_id: str
+
+
+class AdminError(TypedDict):
+    """The envelope of every error."""
+
+    error: ErrorShown
+
+
+class Page(TypedDict, Generic[T]):
+    """A page of a list; `next_cursor` is null on the last one."""
+
+    items: Sequence[T]
+    next_cursor: str | None
+
+
+class MembershipShown(TypedDict):
+    """A workspace, and the caller's role in it."""
+
+    id: Uuid
+    name: str
+    role: RoleName
+
+
+class Me(TypedDict):
+    """Who calls. In a session `csrf_token` is what changes need in X-CSRF-Token."""
+
+    kind: Literal["member", "key"]
+    id: Uuid
+    name: str
+    email: str | None
+    is_operator: bool
+    csrf_token: NotRequired[str]
+    workspaces: Sequence[MembershipShown]
+
+
+class OidcMethod(TypedDict):
+    """Signing in at an OpenID Connect provider: what it is called, and where a browser goes for it."""
+
+    name: str
+    start_url: str
+
+
+class LoginMethods(TypedDict):
+    """How members may sign in."""
+
+    key: bool
+    oidc: OidcMethod | None
+
+
+class SignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A personal key to sign in with."""
+
+    key: KeyText
+
+
+class SignedIn(TypedDict):
+    """A session that was begun; its cookie is in `Set-Cookie`."""
+
+    csrf_token: str
+    me: Me
+
+
+class SessionShown(TypedDict):
+    """A session of the caller."""
+
+    id: Uuid
+    is_current: bool
+    address: str | None
+    agent: str | None
+    created_at: Time
+    seen_at: Time
+
+
+class PersonalKeyShown(TypedDict):
+    """What may be told of a personal key."""
+
+    id: Uuid
+    label: str
+    hint: str
+    created_at: Time
+
+
+class IssuedSecret(TypedDict):
+    """A key that was just made; `secret` is never shown again."""
+
+    id: Uuid
+    secret: str
+
+
+class NewPersonalKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A personal key to be made."""
+
+    label: Label = ""
+
+
+class MemberShown(TypedDict):
+    """A member, with the roles that the caller may see."""
+
+    id: Uuid
+    name: str
+    email: str | None
+    is_operator: bool
+    has_single_sign_on: bool
+    created_at: Time
+    workspaces: Sequence[MembershipShown]
+
+
+class MemberDetail(MemberShown):
+    """A member with its keys."""
+
+    keys: Sequence[PersonalKeyShown]
+
+
+class NewMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A member to be made."""
+
+    name: PersonName
+    email: Email
+    is_operator: bool = False
+
+
+class MemberChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be another of a member; what is left out stays."""
+
+    name: PersonName | msgspec.UnsetType = msgspec.UNSET
+    email: Email | msgspec.UnsetType = msgspec.UNSET
+    is_operator: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class NewMembership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A person who is to have a role in a workspace; the name counts only for who is no member yet."""
+
+    email: Email
+    name: PersonName
+    role: GrantableRole
+
+
+class RoleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another role."""
+
+    role: GrantableRole
+
+
+class WorkspaceMemberShown(TypedDict):
+    """A member of a workspace, with the role there."""
+
+    id: Uuid
+    name: str
+    email: str | None
+    role: RoleName
+
+
+class Invitation(TypedDict):
+    """A member who has a role now; `key` is the first key of one who was made for that, and is never shown again."""
+
+    member: WorkspaceMemberShown
+    key: IssuedSecret | None
+
+
+class ActorShown(TypedDict):
+    """Who has done something; `id` is null for commands and for the server itself."""
+
+    kind: ActorName
+    id: str | None
+    name: str
+
+
+class AuditEntryShown(TypedDict):
+    """An entry of the audit log."""
+
+    id: int
+    at: Time
+    actor: ActorShown
+    action: str
+    workspace: str | None
+    target: str | None
+    detail: AnyObject
+    address: str | None

@@ -1,0 +1,154 @@
+"""Who calls, and sessions: signing in by a key, listing and ending one's own sessions."""
+
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.api.admin.access import actor_of, principal_of
+from fairlead.api.admin.bodies import answer, page_of, read_body
+from fairlead.api.admin.documents import LoginMethods, Me, MembershipShown, Page, SessionShown, SignedIn, SignIn
+from fairlead.api.http.route import Access, Answer, Body, Route
+from fairlead.api.http.schemas import as_time
+from fairlead.api.http.sessions import SessionCookies
+from fairlead.domain.accounts.rights import Principal, Right
+from fairlead.operations.accounts.request_limits import RequestLimits, household
+from fairlead.operations.accounts.sessions import NoSessionError, Origin, PersonalKey, Session, Sessions, csrf_token
+from fairlead.operations.accounts.workspaces import list_workspace_names
+from fairlead.operations.outages import AnsweringDatabase
+
+_CURRENT: Final = "current"
+_OPERATED_MAX: Final = 200
+_CREATED: Final = 201
+_DELETED: Final = 204
+
+
+class SessionHandlers(msgspec.Struct, frozen=True):
+    """Answers what is asked before and after signing in; `logins` bounds how often an address may try to."""
+
+    database: AnsweringDatabase
+    sessions: Sessions
+    cookies: SessionCookies
+    logins: RequestLimits
+
+    async def list_login_methods(self, _request: Request) -> Response:
+        """`GET /login-methods`: how members may sign in, for everybody."""
+        methods: LoginMethods = {"key": True, "oidc": None}
+        return answer(methods)
+
+    async def sign_in(self, request: Request) -> Response:
+        """`POST /sessions`: begin a session by a personal key."""
+        self.cookies.check_origin(request.scope)
+        address = self.cookies.base_urls.caller_of(request.scope)
+        self.logins.count(household(address))
+        body = await read_body(request, SignIn)
+        origin = Origin(None if address is None else str(address), request.headers.get("user-agent"))
+        begun = await self.sessions.begin(PersonalKey(body.key), origin)
+        token = csrf_token(begun.cookie)
+        signed_in: SignedIn = {"csrf_token": token, "me": {**await self._me(begun.principal), "csrf_token": token}}
+        return answer(signed_in, _CREATED, {"Set-Cookie": self.cookies.set(request.scope, begun.cookie)})
+
+    async def show_me(self, request: Request) -> Response:
+        """`GET /me`: who calls, and where they may do what."""
+        principal = principal_of(request)
+        me = await self._me(principal)
+        cookie = None if principal.session_id is None else self.cookies.read(request.scope)
+        return answer(me if cookie is None else {**me, "csrf_token": csrf_token(cookie.text)})
+
+    async def list_sessions(self, request: Request) -> Response:
+        """`GET /sessions`: the caller's own, the newest first; there are at most fifty."""
+        principal = principal_of(request)
+        found = await self.sessions.list_all(principal.id)
+        return answer(page_of([_shown(one, principal) for one in found], "sessions", None))
+
+    async def end_session(self, request: Request) -> Response:
+        """`DELETE /sessions/{session_id}`: end one of the caller's own, or this one as `current`."""
+        principal = principal_of(request)
+        named: str = request.path_params["session_id"]
+        ended = principal.session_id if named == _CURRENT else named
+        if ended is None:
+            raise NoSessionError
+        await self.sessions.end(principal.id, ended, actor_of(request))
+        is_current = ended == principal.session_id
+        headers = {"Set-Cookie": self.cookies.clear(request.scope)} if is_current else None
+        return Response(status_code=_DELETED, headers=headers)
+
+    async def _me(self, principal: Principal) -> Me:
+        """Who calls; an operator is told of some workspaces, which the list of workspaces has in full."""
+        found: list[MembershipShown] = [
+            {"id": one.workspace_id, "name": one.workspace, "role": one.role.value} for one in principal.memberships
+        ]
+        if principal.is_operator:
+            known = {one["id"] for one in found}
+            others = await list_workspace_names(self.database, _OPERATED_MAX)
+            found += [{"id": one.id, "name": one.name, "role": "operator"} for one in others if one.id not in known]
+        return {
+            "kind": principal.kind,
+            "id": principal.id,
+            "name": principal.name,
+            "email": principal.email,
+            "is_operator": principal.is_operator,
+            "workspaces": found,
+        }
+
+
+def _shown(session: Session, principal: Principal) -> SessionShown:
+    return {
+        "id": session.id,
+        "is_current": session.id == principal.session_id,
+        "address": session.address,
+        "agent": session.agent,
+        "created_at": as_time(session.created_at),
+        "seen_at": as_time(session.seen_at),
+    }
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/login-methods",
+        SessionHandlers.list_login_methods,
+        "List how members may sign in",
+        {200: Answer("The ways.", LoginMethods)},
+        access=Access.NOTHING,
+    ),
+    Route(
+        "POST",
+        "/sessions",
+        SessionHandlers.sign_in,
+        "Sign in by a personal key",
+        {201: Answer("A session, whose cookie is set.", SignedIn)},
+        (400, 401, 403, 413, 422, 429),
+        body=Body(SignIn),
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/sessions",
+        SessionHandlers.list_sessions,
+        "List one's own sessions",
+        {200: Answer("The sessions.", Page[SessionShown])},
+        access=Access.MEMBER,
+        right=Right.PERSON,
+    ),
+    Route(
+        "DELETE",
+        "/sessions/{session_id}",
+        SessionHandlers.end_session,
+        "End one of one's own sessions",
+        {204: Answer("It has ended.")},
+        (404,),
+        access=Access.MEMBER,
+        right=Right.PERSON,
+    ),
+    Route(
+        "GET",
+        "/me",
+        SessionHandlers.show_me,
+        "Show who calls",
+        {200: Answer("The caller.", Me)},
+        access=Access.MEMBER,
+        right=Right.KNOWN,
+    ),
+)

@@ -1,0 +1,135 @@
+"""Who may do what over the administration API: people with roles in workspaces, operators, and workspaces' own keys.
+
+A right is asked for by a route (`Route.right`), a role has rights in one workspace, and an operator has every right in
+all of them. Who acts is noted with each change, in the audit log.
+"""
+
+import enum
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+PERSONAL_KEY_PREFIX: Final = "flp_"
+"""What personal keys begin with; no setting, as it tells them from API keys, whose prefix is one."""
+NAME_MAX: Final = 100
+EMAIL_MAX: Final = 254
+_EMAIL: Final = re.compile(r"[^\s@<>\"(),:;\\]{1,64}@[^\s@<>\"(),:;\\]{1,189}")
+
+
+class Role(enum.StrEnum):
+    """What somebody is in a workspace."""
+
+    OWNER = "owner"
+    MEMBER = "member"
+    VIEWER = "viewer"
+    CALLER = "caller"
+    """An API key of the workspace; no person has this role."""
+
+
+GrantableRole: TypeAlias = Literal["owner", "member", "viewer"]
+
+
+class Right(enum.Enum):
+    """What a route asks for. All but the first two and the last are rights in a workspace."""
+
+    KNOWN = "any credential that is good"
+    PERSON = "a member, not an API key"
+    SEE = "seeing a workspace's balance, runs and usage"
+    READ = "seeing everything of a workspace"
+    RUN = "running models and workflows"
+    MANAGE = "changing a workspace's keys, members, budgets and provider keys"
+    OPERATE = "operating the installation"
+
+    @property
+    def is_in_workspace(self) -> bool:
+        """Whether it is had in one workspace, and perhaps not in another."""
+        return self not in (Right.KNOWN, Right.PERSON, Right.OPERATE)
+
+
+_VIEWER: Final = frozenset({Right.SEE, Right.READ})
+_RIGHTS: Final[Mapping[Role, frozenset[Right]]] = MappingProxyType(
+    {
+        Role.CALLER: frozenset({Right.SEE}),
+        Role.VIEWER: _VIEWER,
+        Role.MEMBER: _VIEWER | {Right.RUN},
+        Role.OWNER: _VIEWER | {Right.RUN, Right.MANAGE},
+    }
+)
+
+
+def has_right(role: Role, right: Right) -> bool:
+    """Whether a role has a right in its workspace."""
+    return right in _RIGHTS[role]
+
+
+class ActorKind(enum.StrEnum):
+    """What acts."""
+
+    MEMBER = "member"
+    KEY = "key"
+    COMMAND = "command"
+    """Somebody at a shell of the server's machine."""
+    SERVER = "server"
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Who does something, as the audit log has it. `address` is where from; None for what comes over no network."""
+
+    kind: ActorKind
+    id: str | None
+    name: str
+    address: str | None = None
+
+
+SERVER: Final = Actor(ActorKind.SERVER, None, "server")
+"""What nobody has asked for, such as the first workspace."""
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """A workspace, and what somebody is in it."""
+
+    workspace_id: str
+    workspace: str
+    role: Role
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """The one who calls the administration API: a member with all memberships, or an API key in its one workspace.
+
+    `session_id` is that of the session that was shown, None where a key was.
+    """
+
+    kind: Literal["member", "key"]
+    id: str
+    name: str
+    email: str | None
+    is_operator: bool
+    memberships: tuple[Membership, ...] = ()
+    session_id: str | None = None
+
+    @property
+    def is_person(self) -> bool:
+        """Whether it is a member, not an API key."""
+        return self.kind == "member"
+
+    def actor(self, address: str | None) -> Actor:
+        """It as who acts, from an address."""
+        return Actor(ActorKind(self.kind), self.id, self.name, address)
+
+    def membership(self, name_or_id: str) -> Membership | None:
+        """The membership in a workspace, by the workspace's id or name."""
+        by_id = next((one for one in self.memberships if one.workspace_id == name_or_id), None)
+        return by_id or next((one for one in self.memberships if one.workspace == name_or_id), None)
+
+
+def is_email(text: str) -> bool:
+    """Whether a text has the form of an e-mail address; whether anybody reads it is not known."""
+    return len(text) <= EMAIL_MAX and _EMAIL.fullmatch(text) is not None
+
+
+def is_name(text: str) -> bool:
+    """Whether a member may be called so: 1 to 100 characters that can be seen, with single spaces between words."""
+    return 0 < len(text) <= NAME_MAX and text.isprintable() and " ".join(text.split()) == text

@@ -1,0 +1,228 @@
+"""Members: made, given roles and keys, changed, deleted; and the first operator of an installation.
+
+Every change is written with its entry in the audit log, by the one who is said to have done it. A personal key is made
+by the server, shown once, and kept as a digest.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.accounts.rights import PERSONAL_KEY_PREFIX, SERVER, Actor, Role, is_email, is_name
+from fairlead.operations.accounts.keys import IssuedKey, digest_of, hint_of, make_secret
+from fairlead.operations.clock import Clock, new_id
+from fairlead.storage.accounts import members
+from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.accounts.members import (
+    EmailTakenError,
+    LastOperatorError,
+    Member,
+    NewMember,
+    NewPersonalKey,
+    PersonalKey,
+    TooManyKeysError,
+    UnknownMemberError,
+    UnknownPersonalKeyError,
+    WorkspaceMember,
+)
+from fairlead.storage.db.database import Database
+
+__all__ = [
+    "EmailTakenError", "LastOperatorError", "Member", "PersonalKey", "TooManyKeysError", "UnknownMemberError",
+    "UnknownPersonalKeyError", "WorkspaceMember",
+]  # fmt: skip
+
+_OPERATOR_NAME: Final = "operator"
+KEYS_MAX: Final = 50
+"""How many personal keys a member may have."""
+
+
+class BadMemberError(Exception):
+    """A member cannot be called so, or have this e-mail address; `field` is which of the two."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NewPerson(msgspec.Struct, frozen=True):
+    """A person as others name it: a name, and the e-mail address by which it is known."""
+
+    name: str
+    email: str
+    is_operator: bool = False
+
+    def checked(self) -> "NewPerson":
+        """The same with the address in lower case; BadMemberError."""
+        _check_name(self.name)
+        _check_email(self.email)
+        return msgspec.structs.replace(self, email=self.email.lower())
+
+
+class Invited(msgspec.Struct, frozen=True):
+    """A member who has a role in a workspace now; `key` is the first key of one who was made for that."""
+
+    member: Member
+    key: IssuedKey | None
+
+
+async def bootstrap_operator(database: Database, clock: Clock) -> IssuedKey | None:
+    """Give an installation without members an operator, and return that one's key; None where there is a member."""
+    if await database.read(members.has_members):
+        return None
+    now = clock.now_ms()
+    new = NewMember(new_id(), _OPERATOR_NAME, None, now, is_operator=True)
+    issued, key = _new_key(new.id, "first operator key", now)
+    create = partial(members.create_first_operator, new=new, key=key)
+    act = Act("member.created", target=new.name, detail={"is_operator": True})
+    # Another server may have started at the same moment, and been first.
+    return issued if await database.write(with_entry(create, SERVER, lambda _: act, now)) else None
+
+
+async def create_member(database: Database, person: NewPerson, by: Actor, clock: Clock) -> Member:
+    """Make a member without roles and keys; BadMemberError, EmailTakenError."""
+    person, now = person.checked(), clock.now_ms()
+    new = NewMember(new_id(), person.name, person.email, now, person.is_operator)
+    act = Act("member.created", target=person.email, detail={"name": person.name, "is_operator": person.is_operator})
+    await database.write(with_entry(lambda c: members.create_member(c, new), by, lambda _: act, now))
+    return Member(new.id, new.name, new.email, new.is_operator, has_single_sign_on=False, created_at=now)
+
+
+async def find_member(database: Database, id_or_email: str) -> Member:
+    """A member by id or e-mail address; UnknownMemberError."""
+    return await database.read(lambda c: members.find_member(c, id_or_email))
+
+
+async def list_members(database: Database, after: str | None, limit: int) -> list[Member]:
+    """Up to `limit` members with their roles, by age, behind one of them."""
+    return await database.read(lambda c: members.list_members(c, after, limit))
+
+
+async def change_member(
+    database: Database, id_or_email: str, changes: Mapping[str, object], by: Actor, clock: Clock
+) -> Member:
+    """Change `name`, `email` or `is_operator`; BadMemberError, UnknownMemberError, EmailTakenError, LastOperatorError.
+
+    The last operator stays one.
+    """
+    if "name" in changes:
+        _check_name(str(changes["name"]))
+    if "email" in changes:
+        _check_email(str(changes["email"]))
+        changes = {**changes, "email": str(changes["email"]).lower()}
+    work = partial(members.change_member, id_or_email=id_or_email, changes=changes)
+    return await database.write(
+        with_entry(work, by, lambda found: _act_on("member.changed", found, detail=changes), clock.now_ms())
+    )
+
+
+async def delete_member(database: Database, id_or_email: str, by: Actor, clock: Clock) -> None:
+    """Delete a member with its roles, keys and sessions; UnknownMemberError, LastOperatorError."""
+    work = partial(members.delete_member, id_or_email=id_or_email)
+    await database.write(with_entry(work, by, lambda found: _act_on("member.deleted", found), clock.now_ms()))
+
+
+async def issue_personal_key(database: Database, id_or_email: str, label: str, by: Actor, clock: Clock) -> IssuedKey:
+    """Make a key for a member; UnknownMemberError, TooManyKeysError."""
+    now = clock.now_ms()
+    issued, key = _new_key("", label, now)
+    give = partial(
+        members.give_personal_key,
+        id_or_email=id_or_email,
+        make=lambda member_id: msgspec.structs.replace(key, member_id=member_id),
+        most=KEYS_MAX,
+    )
+    detail = {"id": issued.id, "label": label}
+    await database.write(with_entry(give, by, lambda found: _act_on("personal_key.created", found, detail=detail), now))
+    return issued
+
+
+async def list_personal_keys(database: Database, member_id: str) -> Sequence[PersonalKey]:
+    """The keys of a member, by age; none of them can be shown again."""
+    return await database.read(lambda c: members.list_personal_keys(c, member_id))
+
+
+async def delete_personal_key(database: Database, member_id: str, key_id: str, by: Actor, clock: Clock) -> None:
+    """Revoke a key for good and end the sessions that were begun with it; UnknownPersonalKeyError."""
+    await database.write(
+        with_entry(
+            lambda c: members.delete_personal_key(c, member_id, key_id),
+            by,
+            lambda key: Act("personal_key.revoked", target=key.hint, detail={"id": key.id, "label": key.label}),
+            clock.now_ms(),
+        )
+    )
+
+
+async def invite(
+    database: Database, workspace_id: str, person: NewPerson, role: Role, by: Actor, clock: Clock
+) -> Invited:
+    """Give a person a role in a workspace; BadMemberError. Somebody who is no member yet is made one, with a key."""
+    person, now = person.checked(), clock.now_ms()
+    new = NewMember(new_id(), person.name, person.email, now)
+    issued, key = _new_key(new.id, "first key", now)
+    member, is_new = await database.write(
+        with_entry(
+            lambda c: members.invite(c, workspace_id, role, new, key),
+            by,
+            lambda done: Act("membership.created", workspace_id, person.email, {"role": role, "is_new": done[1]}),
+            now,
+        )
+    )
+    return Invited(member, issued if is_new else None)
+
+
+async def list_workspace_members(
+    database: Database, workspace_id: str, after: str | None, limit: int
+) -> list[WorkspaceMember]:
+    """Up to `limit` members of a workspace with their roles in it, by age, behind one of them."""
+    return await database.read(lambda c: members.list_workspace_members(c, workspace_id, after, limit))
+
+
+async def change_role(
+    database: Database, workspace_id: str, member_id: str, role: Role, by: Actor, clock: Clock
+) -> WorkspaceMember:
+    """Give a member of a workspace another role in it; UnknownMemberError."""
+
+    def describe(done: tuple[Member, Role]) -> Act:
+        found, before = done
+        return _act_on("membership.changed", found, workspace_id, {"role": role, "before": before})
+
+    work = partial(members.change_role, workspace_id=workspace_id, member_id=member_id, role=role)
+    member, _ = await database.write(with_entry(work, by, describe, clock.now_ms()))
+    return WorkspaceMember(msgspec.structs.replace(member, memberships=()), role)
+
+
+async def remove_from_workspace(database: Database, workspace_id: str, member_id: str, by: Actor, clock: Clock) -> None:
+    """Take a member's role in a workspace away; UnknownMemberError. The member stays one."""
+    work = partial(members.remove_role, workspace_id=workspace_id, member_id=member_id)
+    await database.write(
+        with_entry(work, by, lambda found: _act_on("membership.deleted", found, workspace_id), clock.now_ms())
+    )
+
+
+def _new_key(member_id: str, label: str, now: int) -> tuple[IssuedKey, NewPersonalKey]:
+    """A key to be given out, and what is kept of it."""
+    text = make_secret(PERSONAL_KEY_PREFIX)
+    kept = NewPersonalKey(
+        new_id(), label, hint_of(text, PERSONAL_KEY_PREFIX), now, member_id=member_id, digest=digest_of(text)
+    )
+    return IssuedKey(kept.id, text), kept
+
+
+def _act_on(
+    action: str, found: Member, workspace_id: str | None = None, detail: Mapping[str, object] | None = None
+) -> Act:
+    return Act(action, workspace_id, found.email or found.name, detail or {})
+
+
+def _check_name(name: str) -> None:
+    if not is_name(name):
+        raise BadMemberError("name", "A name has 1 to 100 printable characters, without spaces at either end.")
+
+
+def _check_email(email: str) -> None:
+    if not is_email(email):
+        raise BadMemberError("email", "This is no e-mail address.")

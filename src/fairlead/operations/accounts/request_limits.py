@@ -1,0 +1,50 @@
+"""How often somebody may ask who is no workspace: a member, or an address from which people sign in.
+
+Each server counts for itself. What is remembered is bounded: past that the one who asked longest ago is forgotten, so
+a flood of addresses costs memory of one size, and each of them still little.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from typing import Final
+
+from fairlead.domain.accounts.rate_windows import Meter, Quota
+from fairlead.domain.faults import FaultError
+from fairlead.operations.clock import Clock
+
+_REMEMBERED_MAX: Final = 10_000
+_HOUSEHOLD_BITS: Final = 64
+"""An IPv6 customer is given a network of at least this prefix, and could use another address for every try."""
+
+
+class RequestLimits:
+    """Counts requests by a name; the quotas are the same for all."""
+
+    def __init__(self, quotas: Sequence[Quota], clock: Clock) -> None:
+        self._quotas = quotas
+        self._clock = clock
+        self._meters: OrderedDict[str, Meter] = OrderedDict()
+
+    def count(self, name: str) -> None:
+        """Count a request; FaultError(RateLimited) where a quota of the name is spent."""
+        if not self._quotas:
+            return
+        meter = self._meters.pop(name, None) or Meter(name, self._quotas)
+        self._meters[name] = meter
+        if len(self._meters) > _REMEMBERED_MAX:
+            self._meters.popitem(last=False)
+        fault = meter.count(self._clock.now_ms())
+        if fault is not None:
+            raise FaultError(fault)
+
+
+def household(address: IPv4Address | IPv6Address | None) -> str:
+    """The name under which an address is counted; callers whose address is not known share one."""
+    match address:
+        case None:
+            return "unknown"
+        case IPv6Address():
+            return str(IPv6Network((address, _HOUSEHOLD_BITS), strict=False))
+        case IPv4Address():
+            return str(address)

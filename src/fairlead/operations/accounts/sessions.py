@@ -1,0 +1,144 @@
+"""Sessions of members: begun by a key or by single sign-on, shown by a cookie, ended by time, by hand, or with the key.
+
+A session ends twelve hours after it was begun, and an hour after it was last used. The one who calls the administration
+API is found out here, whichever credential was shown.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from fairlead.domain.accounts.rights import Actor, Membership, Principal, Role
+from fairlead.domain.faults import FaultError, Unauthorized
+from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
+from fairlead.operations.accounts.keys import digest_of, make_secret
+from fairlead.operations.clock import Clock, new_id
+from fairlead.storage.accounts import members, sessions
+from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.accounts.sessions import Lifetime, NewSession, NoSessionError, Session
+from fairlead.storage.db.database import Database
+
+__all__ = ["NoSessionError", "Session"]
+
+LASTS_MS: Final = 12 * 3_600_000
+IDLE_MS: Final = 3_600_000
+_NOTED_EVERY_MS: Final = 60_000
+_SESSIONS_MAX: Final = 50
+"""How many sessions a member may have; the oldest end first."""
+_AGENT_MAX: Final = 200
+
+
+class PersonalKey(msgspec.Struct, frozen=True):
+    """A personal key as it was sent."""
+
+    text: str
+
+
+class SessionCookie(msgspec.Struct, frozen=True):
+    """The cookie of a session as it was sent by a page of ours; the one who makes this has checked that it was."""
+
+    text: str
+
+
+AdminCredential: TypeAlias = PersonalKey | SessionCookie | ApiKey
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where somebody signs in from: an address, and what the browser calls itself."""
+
+    address: str | None
+    agent: str | None
+
+
+class BegunSession(msgspec.Struct, frozen=True):
+    """A session that has just begun: who has signed in, and the text of the cookie, which is never available again."""
+
+    principal: Principal
+    cookie: str
+
+
+class Sessions:
+    """Begins, finds, lists and ends sessions, and finds out who calls. Every method may raise FaultError."""
+
+    def __init__(self, database: Database, authenticator: Authenticator, clock: Clock) -> None:
+        self._database = database
+        self._authenticator = authenticator
+        self._clock = clock
+
+    async def principal(self, credential: AdminCredential) -> Principal:
+        """Who shows a credential; FaultError with Unauthorized, Forbidden or ServiceUnavailable."""
+        match credential:
+            case PersonalKey(text):
+                return (await self._by_personal_key(text))[0]
+            case SessionCookie(text):
+                return await self._by_cookie(text)
+            case ApiKey():
+                caller = await self._authenticator.authenticate(credential)
+                membership = Membership(caller.workspace_id, caller.workspace, Role.CALLER)
+                name = f"API key of {caller.workspace}"
+                return Principal("key", caller.key_id or "", name, None, is_operator=False, memberships=(membership,))
+
+    async def begin(self, key: PersonalKey, origin: Origin) -> BegunSession:
+        """Sign somebody in by a personal key; FaultError(Unauthorized)."""
+        principal, key_id = await self._by_personal_key(key.text)
+        return await self.begin_for(principal, origin, key_id)
+
+    async def begin_for(self, principal: Principal, origin: Origin, key_id: str | None = None) -> BegunSession:
+        """Sign a member in whose identity is proven; with a `key_id` the session ends with that key."""
+        now, cookie = self._clock.now_ms(), make_secret()
+        agent = None if origin.agent is None else origin.agent[:_AGENT_MAX]
+        new = NewSession(
+            new_id(), origin.address, agent, now, now, member_id=principal.id, digest=digest_of(cookie), key_id=key_id
+        )
+        by = "single sign-on" if key_id is None else "key"
+        act = Act("session.created", target=principal.email or principal.name, detail={"by": by})
+        actor = principal.actor(origin.address)
+        await self._database.write(
+            with_entry(lambda c: sessions.begin_session(c, new, _SESSIONS_MAX), actor, lambda _: act, now)
+        )
+        return BegunSession(msgspec.structs.replace(principal, session_id=new.id), cookie)
+
+    async def list_all(self, member_id: str) -> Sequence[Session]:
+        """The sessions of a member, the newest first."""
+        return await self._database.read(lambda c: sessions.list_sessions(c, member_id, self._lifetime()))
+
+    async def end(self, member_id: str, session_id: str, by: Actor) -> None:
+        """End a session of a member; NoSessionError."""
+        act, now = Act("session.ended", detail={"id": session_id}), self._clock.now_ms()
+        work = with_entry(lambda c: sessions.end_session(c, member_id, session_id), by, lambda _: act, now)
+        await self._database.write(work)
+
+    async def forget_ended(self) -> int:
+        """Forget sessions that have ended; how many."""
+        return await self._database.write(lambda c: sessions.forget_ended(c, self._lifetime()))
+
+    async def _by_personal_key(self, text: str) -> tuple[Principal, str]:
+        digest = digest_of(text)
+        found = await self._database.read(lambda c: members.principal_by_key(c, digest))
+        if found is None:
+            raise FaultError(Unauthorized("This key is not valid."))
+        return found
+
+    async def _by_cookie(self, text: str) -> Principal:
+        digest, lifetime = digest_of(text), self._lifetime()
+        found = await self._database.read(lambda c: sessions.find_session(c, digest, lifetime))
+        if found is None:
+            raise FaultError(Unauthorized("The session has ended; sign in again."))
+        principal, seen_at = found
+        now = self._clock.now_ms()
+        if now - seen_at >= _NOTED_EVERY_MS:
+            session_id = str(principal.session_id)
+            await self._database.write(lambda c: sessions.note_seen(c, session_id, now), durable=False)
+        return principal
+
+    def _lifetime(self) -> Lifetime:
+        now = self._clock.now_ms()
+        return Lifetime(now - LASTS_MS, now - IDLE_MS)
+
+
+def csrf_token(cookie: str) -> str:
+    """What a page must send with every change, beside the cookie: no page of another origin can know it."""
+    return hmac.digest(cookie.encode(), b"fairlead csrf token 1", hashlib.sha256).hex()

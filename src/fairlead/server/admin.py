@@ -1,0 +1,42 @@
+"""The administration API: its handlers, with what each needs."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fairlead.api.admin.access import AdminAccess
+from fairlead.api.admin.api import AdminApi
+from fairlead.api.admin.audit_log import AuditLogHandlers
+from fairlead.api.admin.members import MemberHandlers
+from fairlead.api.admin.sessions import SessionHandlers
+from fairlead.api.http.forwarding import BaseUrls
+from fairlead.api.http.route import bind_handlers
+from fairlead.api.http.sessions import SessionCookies
+from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
+from fairlead.operations.accounts.request_limits import RequestLimits
+from fairlead.operations.accounts.sessions import Sessions
+from fairlead.operations.outages import AnsweringDatabase
+from fairlead.server.base import Base, header_names
+from fairlead.server.settings import Settings
+
+_LOGINS: Final = (Quota(Span.MINUTE, 10), Quota(Span.DAY, 500))
+"""How often an address may try to sign in.
+
+A key has 256 bits of chance in it, so this bounds the work that a stranger can cause rather than guessing.
+"""
+
+
+def admin_api(settings: Settings, base: Base) -> AdminApi:
+    """Make the administration API."""
+    database = AnsweringDatabase(base.database)
+    sessions = Sessions(database, base.authenticator, base.clock)
+    cookies = SessionCookies(BaseUrls(settings.public_base_url, settings.trusted_proxies))
+    quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
+    access = AdminAccess(
+        database, sessions, cookies, base.windows, RequestLimits(quotas, base.clock), settings.key_prefix
+    )
+    handlers: Sequence[object] = (
+        SessionHandlers(database, sessions, cookies, RequestLimits(_LOGINS, base.clock)),
+        MemberHandlers(database, base.clock),
+        AuditLogHandlers(database),
+    )
+    return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)

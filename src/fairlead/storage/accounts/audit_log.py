@@ -1,0 +1,104 @@
+"""The audit log: who has done what, when and from where. Entries are written with the change, and never changed."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, insert, select
+
+from fairlead.domain.accounts.rights import Actor, ActorKind
+from fairlead.storage.db.database import Work
+from fairlead.storage.db.member_tables import audit_entries
+from fairlead.storage.db.tables import workspaces
+
+T = TypeVar("T")
+
+_TARGET_MAX: Final = 254
+
+
+class Act(msgspec.Struct, frozen=True):
+    """What was done: an action such as `key.created`, the workspace it is about, what it was done to, and the rest.
+
+    `detail` must hold no secret: it is shown to everybody who may read the log.
+    """
+
+    action: str
+    workspace_id: str | None = None
+    target: str | None = None
+    detail: Mapping[str, object] = msgspec.field(default_factory=dict)
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """An entry of the log; `workspace` is the name that the workspace has now."""
+
+    id: int
+    at: int
+    actor: Actor
+    act: Act
+    workspace: str | None
+
+
+class AuditFilter(msgspec.Struct, frozen=True):
+    """Which entries are wanted: of a workspace, of a member, of an action, older than the entry `before`."""
+
+    workspace_id: str | None = None
+    member_id: str | None = None
+    action: str | None = None
+    before: int | None = None
+
+
+def record_act(connection: Connection, by: Actor, act: Act, now: int) -> None:
+    """Write an entry, in the transaction of the change."""
+    connection.execute(
+        insert(audit_entries).values(
+            at=now,
+            actor_kind=by.kind,
+            actor_id=by.id,
+            actor_name=by.name,
+            address=by.address,
+            action=act.action,
+            workspace_id=act.workspace_id,
+            target=None if act.target is None else act.target[:_TARGET_MAX],
+            detail=msgspec.json.encode(act.detail).decode(),
+        )
+    )
+
+
+def with_entry(work: Work[T], by: Actor, describe: Callable[[T], Act], now: int) -> Work[T]:
+    """Work that also writes its entry, in its own transaction; `describe` says of its result what was done."""
+
+    def work_and_record(connection: Connection) -> T:
+        result = work(connection)
+        record_act(connection, by, describe(result), now)
+        return result
+
+    return work_and_record
+
+
+def list_entries(connection: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
+    """Up to `limit` entries, the newest first."""
+    found = (
+        select(audit_entries, workspaces.c.name.label("workspace"))
+        .outerjoin(workspaces, workspaces.c.id == audit_entries.c.workspace_id)
+        .order_by(audit_entries.c.id.desc())
+        .limit(limit)
+    )
+    for column, value in (
+        (audit_entries.c.workspace_id, wanted.workspace_id),
+        (audit_entries.c.actor_id, wanted.member_id),
+        (audit_entries.c.action, wanted.action),
+    ):
+        if value is not None:
+            found = found.where(column == value)
+    if wanted.before is not None:
+        found = found.where(audit_entries.c.id < wanted.before)
+    return [
+        AuditEntry(
+            row["id"],
+            row["at"],
+            Actor(ActorKind(row["actor_kind"]), row["actor_id"], row["actor_name"], row["address"]),
+            Act(row["action"], row["workspace_id"], row["target"], msgspec.json.decode(row["detail"])),
+            row["workspace"],
+        )
+        for row in connection.execute(found).mappings()
+    ]

@@ -1,0 +1,314 @@
+"""Members: people with their roles in workspaces and their personal keys."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from fairlead.domain.accounts.rights import Membership, Principal, Role
+from fairlead.storage.db.member_tables import members, memberships, personal_keys, sessions
+from fairlead.storage.db.statements import insert_into
+from fairlead.storage.db.tables import workspaces
+
+_KEY_COLUMNS: Final = (
+    personal_keys.c.id, personal_keys.c.label, personal_keys.c.hint, personal_keys.c.created_at,
+)  # fmt: skip
+
+
+class EmailTakenError(Exception):
+    """A member has this e-mail address already."""
+
+
+class UnknownMemberError(Exception):
+    """No member has this id or e-mail address, or none in this workspace."""
+
+
+class UnknownPersonalKeyError(Exception):
+    """The member has no such key."""
+
+
+class TooManyKeysError(Exception):
+    """The member has as many personal keys as there may be."""
+
+
+class LastOperatorError(Exception):
+    """Nobody would be left who operates the installation."""
+
+
+class NewMember(msgspec.Struct, frozen=True):
+    """A person to be made a member. The e-mail address is in lower case."""
+
+    id: str
+    name: str
+    email: str | None
+    created_at: int
+    is_operator: bool = False
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A member as others may see it; `has_single_sign_on` once somebody has signed in so by OpenID Connect."""
+
+    id: str
+    name: str
+    email: str | None
+    is_operator: bool
+    has_single_sign_on: bool
+    created_at: int
+    memberships: tuple[Membership, ...] = ()
+
+
+class WorkspaceMember(msgspec.Struct, frozen=True):
+    """A member with the role that it has in one workspace."""
+
+    member: Member
+    role: Role
+
+
+class PersonalKey(msgspec.Struct, frozen=True):
+    """What may be told of a personal key."""
+
+    id: str
+    label: str
+    hint: str
+    created_at: int
+
+
+class NewPersonalKey(PersonalKey, frozen=True, kw_only=True):
+    """A personal key to be remembered: its digest, never the key."""
+
+    member_id: str
+    digest: str
+
+
+def create_member(connection: Connection, new: NewMember) -> None:
+    """Add a member without any role; EmailTakenError."""
+    try:
+        connection.execute(insert(members).values(msgspec.structs.asdict(new)))
+    except IntegrityError as error:
+        raise EmailTakenError(new.email) from error
+
+
+def has_members(connection: Connection) -> bool:
+    """Whether there is any member."""
+    return connection.execute(select(members.c.id).limit(1)).first() is not None
+
+
+def find_member(connection: Connection, id_or_email: str) -> Member:
+    """A member by id or e-mail address, with all roles; UnknownMemberError."""
+    matches = (members.c.id == id_or_email) | (members.c.email == id_or_email.lower())
+    row = connection.execute(_MEMBERS.where(matches)).mappings().first()
+    if row is None:
+        raise UnknownMemberError(id_or_email)
+    return _member(row, _roles(connection, [row["id"]]))
+
+
+def list_members(connection: Connection, after: str | None, limit: int) -> list[Member]:
+    """Up to `limit` members with their roles, by age, behind the one with an id."""
+    found = _MEMBERS.order_by(members.c.id).limit(limit)
+    rows = connection.execute(found if after is None else found.where(members.c.id > after)).mappings().all()
+    roles = _roles(connection, [row["id"] for row in rows])
+    return [_member(row, roles) for row in rows]
+
+
+def list_workspace_members(
+    connection: Connection, workspace_id: str, after: str | None, limit: int
+) -> list[WorkspaceMember]:
+    """Up to `limit` members of a workspace, by age, behind the one with an id; their other roles are not told."""
+    found = (
+        _MEMBERS.add_columns(memberships.c.role)
+        .join(memberships, memberships.c.member_id == members.c.id)
+        .where(memberships.c.workspace_id == workspace_id)
+        .order_by(members.c.id)
+        .limit(limit)
+    )
+    rows = connection.execute(found if after is None else found.where(members.c.id > after)).mappings()
+    return [WorkspaceMember(_member(row, {}), Role(row["role"])) for row in rows]
+
+
+def change_member(connection: Connection, id_or_email: str, changes: Mapping[str, object]) -> Member:
+    """Change name, e-mail address, `is_operator` or subject; UnknownMemberError, EmailTakenError, LastOperatorError."""
+    found = find_member(connection, id_or_email)
+    if changes.get("is_operator") is False:
+        _refuse_last_operator(connection, found.id)
+    if not changes:
+        return found
+    try:
+        connection.execute(update(members).where(members.c.id == found.id).values(**changes))
+    except IntegrityError as error:
+        raise EmailTakenError(changes.get("email")) from error
+    return find_member(connection, found.id)
+
+
+def delete_member(connection: Connection, id_or_email: str) -> Member:
+    """Delete a member with its roles, keys and sessions; UnknownMemberError, LastOperatorError."""
+    found = find_member(connection, id_or_email)
+    _refuse_last_operator(connection, found.id)
+    for table in (sessions, personal_keys, memberships):
+        connection.execute(delete(table).where(table.c.member_id == found.id))
+    connection.execute(delete(members).where(members.c.id == found.id))
+    return found
+
+
+def invite(
+    connection: Connection, workspace_id: str, role: Role, new: NewMember, key: NewPersonalKey
+) -> tuple[Member, bool]:
+    """Give the member with the e-mail address of `new` a role, and make it with a key first where there is none.
+
+    The member, and whether it was made.
+    """
+    known = connection.scalar(select(members.c.id).where(members.c.email == new.email))
+    if known is None:
+        create_member(connection, new)
+        create_personal_key(connection, key)
+    set_role(connection, workspace_id, known or new.id, role, new.created_at)
+    return find_member(connection, known or new.id), known is None
+
+
+def create_first_operator(connection: Connection, new: NewMember, key: NewPersonalKey) -> bool:
+    """Make a member with a key where there is none; False where there is one. Of two servers the second waits."""
+    connection.execute(select(workspaces.c.id).order_by(workspaces.c.id).limit(1).with_for_update())
+    if has_members(connection):
+        return False
+    create_member(connection, new)
+    create_personal_key(connection, key)
+    return True
+
+
+def set_role(connection: Connection, workspace_id: str, member_id: str, role: Role, now: int) -> None:
+    """Give a member a role in a workspace, in the place of the one before."""
+    row = insert_into(connection, memberships).values(
+        workspace_id=workspace_id, member_id=member_id, role=role, created_at=now
+    )
+    key = [memberships.c.workspace_id, memberships.c.member_id]
+    connection.execute(row.on_conflict_do_update(index_elements=key, set_={"role": role}))
+
+
+def change_role(connection: Connection, workspace_id: str, member_id: str, role: Role) -> tuple[Member, Role]:
+    """Give a member of a workspace another role in it; the member, and the role of before. UnknownMemberError."""
+    mine = (memberships.c.workspace_id == workspace_id) & (memberships.c.member_id == member_id)
+    before = connection.scalar(select(memberships.c.role).where(mine))
+    if before is None:
+        raise UnknownMemberError(member_id)
+    connection.execute(update(memberships).where(mine).values(role=role))
+    return find_member(connection, member_id), Role(before)
+
+
+def remove_role(connection: Connection, workspace_id: str, member_id: str) -> Member:
+    """Take the role of a member in a workspace away; UnknownMemberError."""
+    mine = (memberships.c.workspace_id == workspace_id) & (memberships.c.member_id == member_id)
+    if connection.execute(delete(memberships).where(mine)).rowcount == 0:
+        raise UnknownMemberError(member_id)
+    return find_member(connection, member_id)
+
+
+def create_personal_key(connection: Connection, new: NewPersonalKey) -> None:
+    """Remember the digest of a new key."""
+    connection.execute(insert(personal_keys).values(msgspec.structs.asdict(new)))
+
+
+def give_personal_key(
+    connection: Connection, id_or_email: str, make: Callable[[str], NewPersonalKey], most: int
+) -> Member:
+    """Remember the key that is made for a member's id; UnknownMemberError, TooManyKeysError past `most`."""
+    found = find_member(connection, id_or_email)
+    if len(list_personal_keys(connection, found.id)) >= most:
+        raise TooManyKeysError
+    create_personal_key(connection, make(found.id))
+    return found
+
+
+def list_personal_keys(connection: Connection, member_id: str) -> list[PersonalKey]:
+    """The keys of a member, by age."""
+    found = select(*_KEY_COLUMNS).where(personal_keys.c.member_id == member_id).order_by(personal_keys.c.id)
+    return [PersonalKey(*row) for row in connection.execute(found)]
+
+
+def delete_personal_key(connection: Connection, member_id: str, key_id: str) -> PersonalKey:
+    """Delete a key and the sessions that were begun with it; UnknownPersonalKeyError."""
+    mine = (personal_keys.c.id == key_id) & (personal_keys.c.member_id == member_id)
+    row = connection.execute(select(*_KEY_COLUMNS).where(mine)).first()
+    if row is None:
+        raise UnknownPersonalKeyError(key_id)
+    connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
+    connection.execute(delete(personal_keys).where(mine))
+    return PersonalKey(*row)
+
+
+def principal_by_key(connection: Connection, digest: str) -> tuple[Principal, str] | None:
+    """The member a personal key belongs to, by the key's digest, and the key's id."""
+    found = _MEMBERS.add_columns(personal_keys.c.id.label("key_id")).join(
+        personal_keys, personal_keys.c.member_id == members.c.id
+    )
+    row = connection.execute(found.where(personal_keys.c.digest == digest)).mappings().first()
+    return None if row is None else (principal_of(connection, row), row["key_id"])
+
+
+def principal_by_subject(connection: Connection, subject: str) -> Principal | None:
+    """The member who has signed in as a subject of an issuer before."""
+    row = connection.execute(_MEMBERS.where(members.c.subject == subject)).mappings().first()
+    return None if row is None else principal_of(connection, row)
+
+
+def principal_of(connection: Connection, row: RowMapping, session_id: str | None = None) -> Principal:
+    """A member's row as who calls, with all its roles."""
+    return Principal(
+        "member",
+        row["id"],
+        row["name"],
+        row["email"],
+        bool(row["is_operator"]),
+        tuple(_roles(connection, [row["id"]]).get(row["id"], ())),
+        session_id,
+    )
+
+
+def select_members() -> Select[tuple[object, ...]]:
+    """A query for members, to be joined and narrowed down."""
+    return _MEMBERS
+
+
+_MEMBERS: Final = select(
+    members.c.id,
+    members.c.name,
+    members.c.email,
+    members.c.is_operator,
+    members.c.subject.is_not(None).label("has_single_sign_on"),
+    members.c.created_at,
+)
+
+
+def _member(row: RowMapping, roles: Mapping[str, Sequence[Membership]]) -> Member:
+    return Member(
+        row["id"],
+        row["name"],
+        row["email"],
+        bool(row["is_operator"]),
+        bool(row["has_single_sign_on"]),
+        row["created_at"],
+        tuple(roles.get(row["id"], ())),
+    )
+
+
+def _roles(connection: Connection, member_ids: Iterable[str]) -> dict[str, list[Membership]]:
+    """The roles of some members, by member and then by the name of the workspace."""
+    found = (
+        select(memberships.c.member_id, memberships.c.workspace_id, workspaces.c.name, memberships.c.role)
+        .join(workspaces, workspaces.c.id == memberships.c.workspace_id)
+        .where(memberships.c.member_id.in_(list(member_ids)))
+        .order_by(workspaces.c.name)
+    )
+    roles: dict[str, list[Membership]] = {}
+    for member_id, workspace_id, name, role in connection.execute(found):
+        roles.setdefault(member_id, []).append(Membership(workspace_id, name, Role(role)))
+    return roles
+
+
+def _refuse_last_operator(connection: Connection, member_id: str) -> None:
+    """Refuse to lose the last operator; of two who remove each other the second waits here, and is refused."""
+    operators = connection.scalars(
+        select(members.c.id).where(members.c.is_operator).order_by(members.c.id).with_for_update()
+    ).all()
+    if list(operators) == [member_id]:
+        raise LastOperatorError

@@ -1,0 +1,57 @@
+"""Servers with an administration API, one on each kind of database, and people of every role."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import pytest
+
+from api.admin.members import Person
+from api.conftest import SETTINGS, NewName
+from api.queues import KINDS
+from databases import Postgres
+from servers import Server, serving
+
+NewPerson: TypeAlias = Callable[..., Person]
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the servers the tests of this folder share, one on each kind of database."""
+    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    database = None if postgres is None else postgres.url(postgres.create())
+    data = tmp_path_factory.mktemp("admin") / "data"
+    # Tests sign in from one address, more often than anybody may: a trusted proxy tells them apart.
+    env = {**SETTINGS, "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1"}
+    with serving(data, database=database, env=env, arguments=("--no-local-partner",)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def operator(site: Server) -> Person:
+    """Return the operator that the first start has made."""
+    person = Person(site, (site.data / "first-operator-key").read_text("ascii").strip())
+    person.id = person.get("/me")["id"]
+    return person
+
+
+@pytest.fixture
+def workspace(site: Server, new_name: NewName) -> str:
+    """Return the name of a workspace of this test."""
+    name = new_name()
+    site.cli("workspaces", "create", name)
+    return name
+
+
+@pytest.fixture
+def new_person(operator: Person, workspace: str, new_name: NewName) -> NewPerson:
+    """Return a function that makes a person with a role in the workspace of this test, or in another."""
+
+    def make(role: str = "member", where: str = workspace) -> Person:
+        name = new_name()
+        body = {"name": name, "email": f"{name}@example.com", "role": role}
+        invited = operator.ask("POST", f"/workspaces/{where}/members", body)
+        assert invited.status_code == 201, invited.text
+        told = invited.json()
+        return Person(operator.server, told["key"]["secret"], told["member"]["id"])
+
+    return make
