@@ -26,7 +26,7 @@ def stage(prompt: str, seed: int, width: int, height: int, pixels_max: int) -> t
     """Choose colours and composition, and prepare a canvas of at most `pixels_max` in the same shape."""
     rng = generator(prompt, seed, "choice")
     palette = palettes.choose(prompt, rng)
-    scene = scenes.choose(prompt, rng)
+    scene = scenes.choose(prompt, seed, rng)
     scale = min(1.0, (pixels_max / (width * height)) ** 0.5)
     ground = canvas(prompt, seed, palette, max(1, round(width * scale)), max(1, round(height * scale)))
     return scene, ground
