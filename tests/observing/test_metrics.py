@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
+from fairlead.observing.deliveries import WebhookGivenUp, WebhookTried
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
     AssetCopied,
@@ -15,8 +16,6 @@ from fairlead.observing.observations import (
     PartnerReportedMore,
     RunEnded,
     ServerReady,
-    WebhookGivenUp,
-    WebhookTried,
 )
 from fairlead.observing.run_meters import PARTNER_SECONDS
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from fairlead.observing.deliveries import AlertGivenUp, WebhookGivenUp
 from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopyFailed,
@@ -39,11 +40,11 @@ from fairlead.observing.observations import (
     SettingUnknown,
     SubscriptionBeyondHosts,
     UnexpectedError,
-    WebhookGivenUp,
 )
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _WARNINGS: Final = (
+    AlertGivenUp,
     AnswerLeftRaw,
     AssetCopyFailed,
     BlobDamaged,

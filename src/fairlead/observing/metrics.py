@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from fairlead.domain.jobs.errors import JOB_ERRORS
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
+from fairlead.observing.deliveries import AlertGivenUp, WebhookGivenUp, WebhookTried
 from fairlead.observing.loop_meter import LoopMeter
 from fairlead.observing.observations import (
     AnswerLeftRaw,
@@ -44,12 +45,11 @@ from fairlead.observing.observations import (
     RunTakenOver,
     RunWithdrawn,
     UnexpectedError,
-    WebhookGivenUp,
-    WebhookTried,
 )
 from fairlead.observing.run_meters import PARTNER_SECONDS, RunMeters
 
 _EVENTS: Final = (
+    AlertGivenUp,
     AnswerLeftRaw,
     BlobDamaged,
     BlobMissing,

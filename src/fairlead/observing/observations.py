@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from fairlead.observing.deliveries import AlertGivenUp, AlertTried, WebhookGivenUp, WebhookTried
+
 
 class RunEnded(msgspec.Struct, frozen=True):
     """A run reached its end and its books are closed. Times in seconds, money in 10^-8 dollars."""
@@ -272,26 +274,6 @@ class ModerationFailed(msgspec.Struct, frozen=True):
     reason: str
 
 
-class WebhookTried(msgspec.Struct, frozen=True):
-    """A webhook was posted: which try of its run, how long it took, the receiver's status or why there is none."""
-
-    run_id: str
-    number: int
-    milliseconds: int
-    status: int | None
-    error: str | None
-    delivered: bool
-
-
-class WebhookGivenUp(msgspec.Struct, frozen=True):
-    """A webhook was not delivered and is not tried again; the status or the error of its last try."""
-
-    run_id: str
-    number: int
-    status: int | None
-    error: str | None
-
-
 class JobEnded(msgspec.Struct, frozen=True):
     """A job reached its end, as its state and, where it failed, the kind of its error say. Times in seconds.
 
@@ -461,6 +443,8 @@ Observation: TypeAlias = (
     | ModerationFailed
     | WebhookTried
     | WebhookGivenUp
+    | AlertTried
+    | AlertGivenUp
     | JobEnded
     | JobTakenOver
     | JobsUnderWay

@@ -29,7 +29,8 @@ from fairlead.operations.registry.publishing import Registry
 from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.server.admin import admin_api
 from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts
-from fairlead.server.runs import HOUR_MS, Runs
+from fairlead.server.posting import HOUR_MS
+from fairlead.server.runs import Runs
 from fairlead.server.settings import SELF_HOSTED, Settings
 
 
@@ -45,7 +46,7 @@ def application(
                 ProviderKeyHandlers(base.own_keys),
                 _estimate_handlers(settings, runs),
                 _queue_handlers(settings, base, runs),
-                WebhookHandlers(DeliveryLog(base.database), runs.webhook_secrets),
+                WebhookHandlers(DeliveryLog(base.database), runs.posting.webhook_secrets),
                 UsageHandlers(UsageReader(base.database, base.clock)),
                 base.assets.handlers,
                 _operator(settings, jobs, metrics, readiness),
@@ -130,7 +131,7 @@ def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers
         watcher=runs.watcher,
         names=header_names(settings),
         base_urls=_base_urls(settings),
-        check_webhook=runs.webhooks.check_url,
+        check_webhook=runs.posting.webhooks.check_url,
         native_aliases=brand(settings).native_aliases,
         body_limit=settings.body_limit_mib * 1024 * 1024,
         body_values=settings.body_values,

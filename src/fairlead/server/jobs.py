@@ -73,7 +73,8 @@ from fairlead.server.drain import Drain
 from fairlead.server.hosts import ready_hosts
 from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_released
 from fairlead.server.moderation import ready_moderation
-from fairlead.server.runs import HOUR_MS, Runs
+from fairlead.server.posting import HOUR_MS
+from fairlead.server.runs import Runs
 from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
 from fairlead.storage.assets.files import find_file_of_id
 from fairlead.storage.jobs.journal import JobJournal

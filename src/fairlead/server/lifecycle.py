@@ -61,7 +61,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         runs = ready_runs(settings, base, metrics, drain, stack)
         start_background(stack, watch_loop(metrics.loop.record))
         await runs.presence.announce()
-        start_background(stack, runs.webhook_poster.work())
+        runs.posting.start(base, stack)
         start_background(stack, runs.queue_worker.work())
         start_background(
             stack,

@@ -17,7 +17,6 @@ from fairlead.observing.observations import (
     JournalSplit,
     ProviderRests,
 )
-from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
 from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.clock import new_id
 from fairlead.operations.runs.admit import Admitter
@@ -34,7 +33,6 @@ from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
-from fairlead.operations.runs.webhooks import Webhooks, allowed_addresses
 from fairlead.operations.runs.work import RunQueue, RunWork
 from fairlead.operations.work.places import Places
 from fairlead.operations.work.presence import ServerPresence
@@ -50,12 +48,11 @@ from fairlead.providers.spec import Provider
 from fairlead.server.base import Base
 from fairlead.server.drain import Drain
 from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_changed_runs, publish_released
+from fairlead.server.posting import HOUR_MS, Posting, ready_posting
 from fairlead.server.settings import Settings
 from fairlead.storage.runs.journal import Journal
-from fairlead.workers.webhooks import WebhookPoster
 from fairlead.workers.work import WorkLoop
 
-HOUR_MS: Final = 3_600_000
 _ANSWERS_WAITING_MAX: Final = 1_000_000
 
 
@@ -75,9 +72,7 @@ class Runs(msgspec.Struct, frozen=True):
     awaited: AwaitedRuns
     watcher: Watcher
     queue_worker: WorkLoop
-    webhooks: Webhooks
-    webhook_secrets: WebhookSecrets
-    webhook_poster: WebhookPoster
+    posting: Posting
 
 
 class _Working(msgspec.Struct, frozen=True):
@@ -114,7 +109,6 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     collector = Collector(base.database, working.results, base.clock, throughput)
     watcher = Watcher(collector, base.messaging.events)
     drain.tell(watcher.close)
-    secrets, webhooks = _webhooks(settings, base, stack)
     return Runs(
         admitter=_admitter(base, working),
         estimator=Estimator(working.checks, base.catalog, base.clock),
@@ -131,9 +125,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
         awaited=working.awaited,
         watcher=watcher,
         queue_worker=queue_worker,
-        webhooks=webhooks,
-        webhook_secrets=secrets,
-        webhook_poster=WebhookPoster(webhooks, base.observe),
+        posting=ready_posting(settings, base, stack),
     )
 
 
@@ -247,16 +239,6 @@ def _admitter(base: Base, working: _Working) -> Admitter:
 def _presence(settings: Settings, base: Base, working: _Working) -> ServerPresence:
     silent_ms = int(settings.silent_server_seconds * 1000)
     return ServerPresence(base.database, base.clock, base.observe, working.server_id, base.alone, silent_ms)
-
-
-def _webhooks(settings: Settings, base: Base, stack: AsyncExitStack) -> tuple[WebhookSecrets, Webhooks]:
-    allows = allowed_addresses(private=settings.webhook_private_addresses)
-    transport = Transport(allows=allows)
-    stack.push_async_callback(transport.close)
-    secrets = WebhookSecrets(base.database, base.secret, base.clock)
-    kept_ms = int(settings.results_hours * HOUR_MS)
-    webhooks = Webhooks(base.database, transport, allows, secrets, base.clock, base.observe, kept_ms=kept_ms)
-    return secrets, webhooks
 
 
 def _dispatcher(

@@ -8,42 +8,32 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 from fairlead.domain.accounts.storage_limits import StorageLimits
-from fairlead.domain.assets.records import read_hash
 from fairlead.domain.brand import brand_name, header_prefix, native_aliases
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
 from fairlead.domain.ledger.markups import Markups, read_markups
 from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
+from fairlead.server import setting_readers as readers
 
-T = TypeVar("T", int, float)
 V = TypeVar("V")
 _DEFAULT_DATA: Final = Path("fairlead-data")
 _PREFIX: Final = "FAIRLEAD_"
 _PROVIDER_PREFIX: Final = "FAIRLEAD_PROVIDER_"
 _FURTHER_KEY: Final = re.compile(r"_key(_[0-9]{1,2})?")
 _WEIGHT_MAX: Final = 1000
-_NETWORKS_MAX: Final = 100
-_BASE_URL_MAX: Final = 1000
 SERVERLESS: Final = "serverless"
 CLOUD: Final = "cloud"
 SELF_HOSTED: Final = "self_hosted"
 CONFINEMENT_REQUIRED: Final = "required"
 CONFINEMENT_AVAILABLE: Final = "available"
 CONFINEMENT_OFF: Final = "off"
-_CALLABLE: Final = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*")
-_STATIC_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,1000}")
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-_HOST: Final = re.compile(r"[a-z0-9_.-]{1,253}")
-_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_DOMAIN: Final = re.compile(rf"(?=.{{1,189}}\Z){_LABEL}(?:\.{_LABEL})*")
-"""A domain with room for a label before it (RFC 1035, 2.3.4)."""
 
 
 class BadSettingError(Exception):
@@ -64,128 +54,6 @@ class Setting:
         return _PREFIX + self.name.upper()
 
 
-def _boolean(text: str) -> bool:
-    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if text.lower() not in known:
-        raise ValueError("must be true or false")
-    return known[text.lower()]
-
-
-def _within(parse: Callable[[str], T], what: str, low: float, high: float) -> Callable[[str], T]:
-    def read(text: str) -> T:
-        try:
-            value = parse(text)
-        except ValueError:
-            raise ValueError(f"must be {what}, not {text!r}") from None
-        if not low <= value <= high:
-            raise ValueError(f"must be between {low} and {high}")
-        return value
-
-    return read
-
-
-def _number(low: float, high: float) -> Callable[[str], float]:
-    return _within(float, "a number", low, high)
-
-
-def _integer(low: int, high: int) -> Callable[[str], int]:
-    return _within(int, "a whole number", low, high)
-
-
-def _integers(low: int, high: int) -> Callable[[str], tuple[int, ...]]:
-    one = _integer(low, high)
-
-    def read(text: str) -> tuple[int, ...]:
-        return tuple(one(part) for part in text.split(","))
-
-    return read
-
-
-def _choice(*values: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in values:
-            raise ValueError(f"must be one of {', '.join(values)}")
-        return text
-
-    return read
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(name for part in text.split(",") if (name := part.strip()))
-
-
-def _paths(text: str) -> tuple[Path, ...]:
-    paths = tuple(Path(part) for part in text.split(os.pathsep) if part)
-    if not all(path.is_absolute() for path in paths):
-        raise ValueError("must be absolute paths, with colons between them")
-    return paths
-
-
-def _base_url(text: str) -> str:
-    if len(text) > _BASE_URL_MAX or not re.fullmatch(r"https?://[^\s?#]+", text):
-        raise ValueError(f"must be an http or https URL without query, of at most {_BASE_URL_MAX} characters")
-    return text.rstrip("/")
-
-
-def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    parts = text.split(",")
-    if len(parts) > _NETWORKS_MAX:
-        raise ValueError(f"must be at most {_NETWORKS_MAX} addresses and networks")
-    return tuple(ip_network(part.strip()) for part in parts)
-
-
-def _is_host(text: str) -> bool:
-    return _HOST.fullmatch(text) is not None if ":" not in text else isinstance(ip_address(text), IPv6Address)
-
-
-def _hosts(text: str) -> frozenset[str]:
-    hosts = frozenset(part.strip().lower() for part in text.split(","))
-    if len(hosts) > _NETWORKS_MAX or not all(map(_is_host, hosts)):
-        raise ValueError(f"must be at most {_NETWORKS_MAX} names or addresses, without scheme and port")
-    return hosts
-
-
-def _hashes(text: str) -> frozenset[str]:
-    hashes = [part.strip() for part in text.split(",")]
-    digests = [read_hash(part) for part in hashes]
-    if None in digests:
-        raise ValueError("must be hashes such as blake3:… of 64 digits, with commas between them")
-    return frozenset(digest for digest in digests if digest is not None)
-
-
-def _callable(text: str) -> str:
-    """A callable by its name; that of a file is made absolute, for anyone who calls it is somewhere else."""
-    if not _CALLABLE.fullmatch(text):
-        raise ValueError("must be module:function or path.py:function")
-    where, _, name = text.rpartition(":")
-    return f"{Path(where).resolve()}:{name}" if where.endswith(".py") else text
-
-
-def _domain(text: str) -> str:
-    name = text.lower().rstrip(".")
-    if _DOMAIN.fullmatch(name) is None:
-        raise ValueError("a domain such as deployments.example.com is needed")
-    return name
-
-
-def _static_token(text: str) -> str:
-    if not _STATIC_TOKEN.fullmatch(text):
-        raise ValueError("must be 16 to 1000 letters, digits and any of . _ ~ + / = -")
-    return text
-
-
-def _database_url(text: str) -> str:
-    if not text.startswith(("sqlite:///", "postgresql://")):
-        raise ValueError("must be sqlite:///PATH or postgresql://…")
-    try:
-        urlsplit(text).port  # noqa: B018 -- reading it checks it
-    except ValueError:  # what a driver would say of it may hold a part of the password
-        raise ValueError(
-            "has a port that is no number; in a password, characters such as / : @ and # are written as %2F %3A %40 %23"
-        ) from None
-    return text
-
-
 def _option(default: V, /, sentence: str, read: Callable[[str], object] = str, *, shown: bool = True) -> V:
     return field(default=default, metadata={"sentence": sentence, "read": read}, repr=shown)
 
@@ -198,39 +66,41 @@ class Settings:
     database: str | None = _option(
         None,
         "The database URL; empty means SQLite in the data directory, postgresql://… shares one between servers.",
-        _database_url,
+        readers.database_url,
         shown=False,  # it may hold a password, as may the addresses below
     )
     host: str = _option("127.0.0.1", "The address to listen on.")
-    port: int = _option(8080, "The port to listen on; 0 takes a free one.", _integer(0, 65535))
+    port: int = _option(8080, "The port to listen on; 0 takes a free one.", readers.integer(0, 65535))
     public_base_url: str | None = _option(
-        None, "How callers reach this server, for the absolute links it hands out.", _base_url
+        None, "How callers reach this server, for the absolute links it hands out.", readers.base_url
     )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = _option(
-        (), "The addresses and networks of proxies whose forwarded headers are believed; empty is nobody.", _networks
+        (),
+        "The addresses and networks of proxies whose forwarded headers are believed; empty is nobody.",
+        readers.networks,
     )
     allowed_hosts: frozenset[str] = _option(
-        frozenset(), "More host names that calls without a credential may name, with commas between.", _hosts
+        frozenset(), "More host names that calls without a credential may name, with commas between.", readers.hosts
     )
     allowed_origins: frozenset[str] = _option(
         frozenset(), "The origins whose pages may call this server from a browser, with commas between.", read_origins
     )
     metrics_networks: tuple[IPv4Network | IPv6Network, ...] = _option(
-        _LOOPBACK, "The addresses and networks that may read /metrics where it has no token.", _networks
+        _LOOPBACK, "The addresses and networks that may read /metrics where it has no token.", readers.networks
     )
     metrics_token: str | None = _option(
-        None, "The token that opens /metrics, as bearer; then nothing else does.", _static_token, shown=False
+        None, "The token that opens /metrics, as bearer; then nothing else does.", readers.static_token, shown=False
     )
     catalog: Path | None = _option(
         None, "A folder with more providers (providers/*.toml) and models (models/**/*.toml).", Path
     )
     in_flight_tiers: tuple[int, ...] = _option(
-        (1, 5, 10, 20, 40), "Runs at a time by tier, from the first; -1 is no limit.", _integers(-1, 1_000_000)
+        (1, 5, 10, 20, 40), "Runs at a time by tier, from the first; -1 is no limit.", readers.integers(-1, 1_000_000)
     )
     commitment_tiers: tuple[int, ...] = _option(
         (500, 2_500, 10_000, 50_000, 200_000),
         "What the runs in flight may be held for in all, by tier, in US cents.",
-        _integers(0, 10**11),
+        readers.integers(0, 10**11),
     )
     markup: Markups = _option(
         Markups(),
@@ -238,9 +108,9 @@ class Settings:
         read_markups,
     )
     simulate: bool = _option(
-        False, "Whether to call every provider at the built-in simulator instead: no keys, no costs.", _boolean
+        False, "Whether to call every provider at the built-in simulator instead: no keys, no costs.", readers.boolean
     )
-    local_partner: bool = _option(True, "Whether to run the built-in procedural partner.", _boolean)
+    local_partner: bool = _option(True, "Whether to run the built-in procedural partner.", readers.boolean)
     brand: str = _option("service", "The name that headers, aliases and schema flags are spelled after.", brand_name)
     header_prefix: str | None = _option(
         None, "What the service's own headers begin with, instead of X-, the brand and a dash.", header_prefix
@@ -250,94 +120,108 @@ class Settings:
         None, "More values of model_provider for native dispatch; those of the brand where absent.", native_aliases
     )
     key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
-    body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", _integer(1, 1024))
-    body_values: int = _option(20_000, "The values that the JSON body of a run may hold.", _integer(100, 10_000_000))
-    workflow_limit_mib: int = _option(16, "The largest submitted workflow, in MiB.", _integer(1, 1024))
-    workflow_values: int = _option(100_000, "The values that a submitted workflow may hold.", _integer(100, 10_000_000))
-    document_values: int = _option(
-        50_000, "The values that a JSON document of an editor may hold.", _integer(100, 10_000_000)
+    body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", readers.integer(1, 1024))
+    body_values: int = _option(
+        20_000, "The values that the JSON body of a run may hold.", readers.integer(100, 10_000_000)
     )
-    answer_values: int = _option(50_000, "The values that a partner's JSON answer may hold.", _integer(100, 10_000_000))
-    body_readers: int = _option(2, "The most processes that read large bodies, and large answers.", _integer(1, 64))
+    workflow_limit_mib: int = _option(16, "The largest submitted workflow, in MiB.", readers.integer(1, 1024))
+    workflow_values: int = _option(
+        100_000, "The values that a submitted workflow may hold.", readers.integer(100, 10_000_000)
+    )
+    document_values: int = _option(
+        50_000, "The values that a JSON document of an editor may hold.", readers.integer(100, 10_000_000)
+    )
+    answer_values: int = _option(
+        50_000, "The values that a partner's JSON answer may hold.", readers.integer(100, 10_000_000)
+    )
+    body_readers: int = _option(
+        2, "The most processes that read large bodies, and large answers.", readers.integer(1, 64)
+    )
     deadline_seconds: float = _option(
-        600.0, "How long a synchronous call is held; the run goes on after it.", _number(0.01, 86_400)
+        600.0, "How long a synchronous call is held; the run goes on after it.", readers.number(0.01, 86_400)
     )
     requests_per_minute: int = _option(
-        600, "The requests a workspace may make in a minute; 0 is no limit.", _integer(0, 1_000_000_000)
+        600, "The requests a workspace may make in a minute; 0 is no limit.", readers.integer(0, 1_000_000_000)
     )
     requests_per_day: int = _option(
-        100_000, "The requests a workspace may make in a day (UTC); 0 is no limit.", _integer(0, 1_000_000_000)
+        100_000, "The requests a workspace may make in a day (UTC); 0 is no limit.", readers.integer(0, 1_000_000_000)
     )
     asset_limit_mib: int = _option(
-        1024, "The largest asset of a result that is copied to our storage, in MiB.", _integer(1, 65_536)
+        1024, "The largest asset of a result that is copied to our storage, in MiB.", readers.integer(1, 65_536)
     )
     asset_lifetime_hours: int = _option(
-        168, "How long links to copied assets are good, for models that do not say.", _integer(1, 8760)
+        168, "How long links to copied assets are good, for models that do not say.", readers.integer(1, 8760)
     )
     idempotency_hours: int = _option(
-        24, "How long an idempotency key is kept from its first use.", _integer(1, 24 * 30)
+        24, "How long an idempotency key is kept from its first use.", readers.integer(1, 24 * 30)
     )
     replay_limit_mib: int = _option(
-        32, "The largest result that is kept for its idempotency key, in MiB.", _integer(1, 1024)
+        32, "The largest result that is kept for its idempotency key, in MiB.", readers.integer(1, 1024)
     )
     replay_links_seconds: int = _option(
-        600, "How long a result that names a partner's links is told again to its idempotency key.", _integer(0, 86_400)
+        600,
+        "How long a result that names a partner's links is told again to its idempotency key.",
+        readers.integer(0, 86_400),
     )
     queue_backlog: int = _option(
-        10_000, "The queued runs of a workspace that may wait for a worker.", _integer(1, 10_000_000)
+        10_000, "The queued runs of a workspace that may wait for a worker.", readers.integer(1, 10_000_000)
     )
     queue_hours: float = _option(
-        24.0, "How long a queued run may wait before it is given up, never started.", _number(0.0001, 24 * 365)
+        24.0, "How long a queued run may wait before it is given up, never started.", readers.number(0.0001, 24 * 365)
     )
     queue_places: int = _option(
-        1000, "The queued runs a server works on at a time, over all workspaces.", _integer(0, 100_000)
+        1000, "The queued runs a server works on at a time, over all workspaces.", readers.integer(0, 100_000)
     )
     results_hours: float = _option(
-        168.0, "How long what a queued run ended in can be collected.", _number(0.0001, 24 * 365)
+        168.0, "How long what a queued run ended in can be collected.", readers.number(0.0001, 24 * 365)
     )
-    engine: bool = _option(True, "Whether to execute workflows; without it there is no cloud API.", _boolean)
+    engine: bool = _option(True, "Whether to execute workflows; without it there is no cloud API.", readers.boolean)
     engine_hosts: int = _option(
-        2, "The engine hosts of a server, each a process that executes one job at a time.", _integer(1, 256)
+        2, "The engine hosts of a server, each a process that executes one job at a time.", readers.integer(1, 256)
     )
     engine_memory_mib: int = _option(
-        4096, "The memory an engine host may take, in MiB; 0 is no limit.", _integer(0, 16_777_216)
+        4096, "The memory an engine host may take, in MiB; 0 is no limit.", readers.integer(0, 16_777_216)
     )
     engine_cache_mib: int = _option(
-        512, "Of it, what may hold results of nodes for the workspace's next jobs, in MiB.", _integer(0, 16_777_216)
+        512,
+        "Of it, what may hold results of nodes for the workspace's next jobs, in MiB.",
+        readers.integer(0, 16_777_216),
     )
     engine_idle_seconds: float = _option(
-        300.0, "How long an engine host keeps a workspace's results without a job.", _number(0, 86_400)
+        300.0, "How long an engine host keeps a workspace's results without a job.", readers.number(0, 86_400)
     )
     engine_confinement: str = _option(
         CONFINEMENT_REQUIRED,
         "Whether code of node packs has to be confined: required (else no pack is loaded), available, or off.",
-        _choice(CONFINEMENT_REQUIRED, CONFINEMENT_AVAILABLE, CONFINEMENT_OFF),
+        readers.choice(CONFINEMENT_REQUIRED, CONFINEMENT_AVAILABLE, CONFINEMENT_OFF),
     )
     engine_heartbeat_seconds: float = _option(
-        10.0, "How long an engine host may be silent before it is ended.", _number(0.1, 3_600)
+        10.0, "How long an engine host may be silent before it is ended.", readers.number(0.1, 3_600)
     )
     engine_pack_seconds: float = _option(
-        60.0, "How long a node pack may take to load before it is left out.", _number(0.1, 3_600)
+        60.0, "How long a node pack may take to load before it is left out.", readers.number(0.1, 3_600)
     )
     engine_network: frozenset[str] = _option(
-        frozenset(), "The node packs that may use the network, with commas between, or *; empty is none.", _names
+        frozenset(), "The node packs that may use the network, with commas between, or *; empty is none.", readers.names
     )
     engine_readable: tuple[Path, ...] = _option(
-        (), "More files and folders that node packs may read, with colons between.", _paths
+        (), "More files and folders that node packs may read, with colons between.", readers.paths
     )
     engine_devices: tuple[Path, ...] = _option(
-        (), "Devices that node packs may use, such as /dev/nvidia0, with colons between.", _paths
+        (), "Devices that node packs may use, such as /dev/nvidia0, with colons between.", readers.paths
     )
-    engine_allow_root: bool = _option(False, "Whether a server that runs as root loads node packs.", _boolean)
+    engine_allow_root: bool = _option(False, "Whether a server that runs as root loads node packs.", readers.boolean)
     node_packs: Path | None = _option(
         None, "A folder of node packs; empty means custom_nodes in the data directory, where there is one.", Path
     )
-    job_minutes: float = _option(60.0, "How long a job may be executed, in minutes.", _number(0.001, 10_080))
+    job_minutes: float = _option(60.0, "How long a job may be executed, in minutes.", readers.number(0.001, 10_080))
     jobs_backlog: int = _option(
-        1_000, "The jobs of a workspace that may wait for one of its parallel jobs to end.", _integer(0, 1_000_000)
+        1_000,
+        "The jobs of a workspace that may wait for one of its parallel jobs to end.",
+        readers.integer(0, 1_000_000),
     )
     jobs_hours: float = _option(
-        168.0, "How long jobs that have ended are kept, with their outputs.", _number(0.0001, 24 * 365)
+        168.0, "How long jobs that have ended are kept, with their outputs.", readers.number(0.0001, 24 * 365)
     )
     subscriptions: tuple[tuple[str, int], ...] = _option(
         SUBSCRIPTIONS, "Tiers of subscriptions and their parallel jobs; 0 is inactive, -1 no limit.", read_subscriptions
@@ -345,64 +229,86 @@ class Settings:
     jobs_surface: str = _option(
         SERVERLESS,
         "What the jobs API is: serverless, cloud (no list, no labels) or self_hosted (open, or one static token).",
-        _choice(SERVERLESS, CLOUD, SELF_HOSTED),
+        readers.choice(SERVERLESS, CLOUD, SELF_HOSTED),
     )
     deployment_domain: str | None = _option(
         None,
         "The domain of which every subdomain is a deployment; deployments are at paths where it is empty.",
-        _domain,
+        readers.domain,
     )
     engine_deployments: int = _option(
         4,
         "The sets of node packs that a server keeps loaded, to have engine hosts with them at once.",
-        _integer(1, 256),
+        readers.integer(1, 256),
     )
     blocked_hashes: frozenset[str] = _option(
-        frozenset(), "BLAKE3 hashes of bytes that are no assets, as `blake3:…` with commas between.", _hashes
+        frozenset(), "BLAKE3 hashes of bytes that are no assets, as `blake3:…` with commas between.", readers.hashes
     )
     moderation: str | None = _option(
-        None, "A callable that judges bytes before they are kept, as module:function or path.py:function.", _callable
+        None,
+        "A callable that judges bytes before they are kept, as module:function or path.py:function.",
+        readers.callable_name,
     )
     moderation_seconds: float = _option(
-        10.0, "How long a verdict is waited for, and before that a free process, each.", _number(0.1, 600)
+        10.0, "How long a verdict is waited for, and before that a free process, each.", readers.number(0.1, 600)
     )
-    moderation_processes: int = _option(2, "The most processes in which bytes are judged.", _integer(1, 64))
+    moderation_processes: int = _option(2, "The most processes in which bytes are judged.", readers.integer(1, 64))
     moderation_memory_mib: int = _option(
-        2048, "The memory such a process may take, in MiB; 0 is no limit.", _integer(0, 16_777_216)
+        2048, "The memory such a process may take, in MiB; 0 is no limit.", readers.integer(0, 16_777_216)
     )
-    upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", _integer(1, 65_536))
+    upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", readers.integer(1, 65_536))
     storage_limit_mib: int = _option(
-        1_048_576, "What a workspace may keep in files, in MiB; 0 is no limit.", _integer(0, 10**12)
+        1_048_576, "What a workspace may keep in files, in MiB; 0 is no limit.", readers.integer(0, 10**12)
     )
-    storage_files: int = _option(1_000_000, "The files a workspace may keep; 0 is no limit.", _integer(0, 10**12))
-    uploads: int = _option(256, "The files a server receives at a time, over all workspaces.", _integer(1, 100_000))
+    storage_files: int = _option(
+        1_000_000, "The files a workspace may keep; 0 is no limit.", readers.integer(0, 10**12)
+    )
+    uploads: int = _option(
+        256, "The files a server receives at a time, over all workspaces.", readers.integer(1, 100_000)
+    )
     uploads_per_workspace: int = _option(
-        32, "Of them, the most of one workspace; it gets its share of them while others wait.", _integer(1, 100_000)
+        32,
+        "Of them, the most of one workspace; it gets its share of them while others wait.",
+        readers.integer(1, 100_000),
     )
     file_link_seconds: int = _option(
-        3600, "How long the signed links that /api/view redirects to are good.", _integer(1, 604_800)
+        3600, "How long the signed links that /api/view redirects to are good.", readers.integer(1, 604_800)
     )
     sockets_per_workspace: int = _option(
-        2000, "The WebSockets a workspace may have open at a server.", _integer(1, 1_000_000)
+        2000, "The WebSockets a workspace may have open at a server.", readers.integer(1, 1_000_000)
     )
     webhook_private_addresses: bool = _option(
-        False, "Whether webhooks may lead to private and loopback addresses, too.", _boolean
+        False, "Whether webhooks may lead to private and loopback addresses, too.", readers.boolean
     )
+    smtp_host: str | None = _option(
+        None, "The mail server that alerts are handed to; empty sends no e-mail.", readers.host
+    )
+    smtp_port: int = _option(587, "Its port.", readers.integer(1, 65535))
+    smtp_security: str = _option(
+        "starttls",
+        "How the connection to it is secured: starttls, tls or none.",
+        readers.choice("starttls", "tls", "none"),
+    )
+    smtp_user: str | None = _option(None, "Whom to log in there as; empty does not log in.")
+    smtp_password: str | None = _option(None, "The password for that.", shown=False)
+    smtp_sender: str = _option("fairlead@localhost", "From whom the e-mail of alerts is.", readers.sender)
     silent_server_seconds: float = _option(
         20.0,
         "How long a server of a shared database may be silent before others take over its runs and jobs.",
-        _number(2, 3600),
+        readers.number(2, 3600),
     )
-    connections: int = _option(20_000, "The connections a server may have open; 0 is no limit.", _integer(0, 1_000_000))
+    connections: int = _option(
+        20_000, "The connections a server may have open; 0 is no limit.", readers.integer(0, 1_000_000)
+    )
     silence_seconds: float = _option(
         120.0,
         "How long a connection may have no request under way before it is closed.",
-        _number(1, 86_400),
+        readers.number(1, 86_400),
     )
     drain_seconds: float = _option(
         20.0,
         "How long a stopping server waits for calls, runs and jobs under way; half of it, it takes new calls.",
-        _number(0, 3600),
+        readers.number(0, 3600),
     )
     secret_key: str | None = _option(
         None,
@@ -410,7 +316,10 @@ class Settings:
         shown=False,
     )
     static_token: str | None = _option(
-        None, "The one token that opens a self_hosted jobs API; empty lets everybody in.", _static_token, shown=False
+        None,
+        "The one token that opens a self_hosted jobs API; empty lets everybody in.",
+        readers.static_token,
+        shown=False,
     )
     jwt_jwks: str | None = _option(
         None, "A file or URL with the JSON Web Key Set of the token issuer (RS256, ES256).", shown=False
@@ -419,15 +328,22 @@ class Settings:
     jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name; needed to take tokens.")
     jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name; needed to take tokens.")
     token_issuers: str | None = _option(None, "More issuers of tokens: a JSON array, or a file.")
-    jwt_leeway_seconds: float = _option(30.0, "How far the clocks of issuer and server may differ.", _number(0, 600))
+    jwt_leeway_seconds: float = _option(
+        30.0, "How far the clocks of issuer and server may differ.", readers.number(0, 600)
+    )
     jwt_workspace_claim: str = _option("workspace", "The claim that names the workspace a token speaks for.")
     jwt_models_claim: str = _option("models", "The claim that limits a token to some models (an array of patterns).")
     log_level: str = _option(
-        "info", "What is logged: debug, info, warning or error.", _choice("debug", "info", "warning", "error")
+        "info", "What is logged: debug, info, warning or error.", readers.choice("debug", "info", "warning", "error")
     )
-    log_format: str = _option("auto", "json, text, or auto: text at a terminal.", _choice("auto", "json", "text"))
+    log_format: str = _option(
+        "auto", "json, text, or auto: text at a terminal.", readers.choice("auto", "json", "text")
+    )
     otlp_endpoint: str | None = _option(
-        None, "Where to send OpenTelemetry traces (OTLP over HTTP); needs fairlead[telemetry].", _base_url, shown=False
+        None,
+        "Where to send OpenTelemetry traces (OTLP over HTTP); needs fairlead[telemetry].",
+        readers.base_url,
+        shown=False,
     )
     provider_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     """What is given per provider, as `<name>_<option>` in lower case: keys, weights, addresses and their parts."""
@@ -451,11 +367,13 @@ class Settings:
     def provider_base_url_of(self, provider: str) -> str | None:
         """Where a provider is called instead of where its file says; BadSettingError."""
         text = self.provider_options.get(f"{provider}_base_url")
-        return None if text is None else _read_as(f"{_PROVIDER_PREFIX}{provider.upper()}_BASE_URL", _base_url, text)
+        return (
+            None if text is None else _read_as(f"{_PROVIDER_PREFIX}{provider.upper()}_BASE_URL", readers.base_url, text)
+        )
 
     def _weight(self, key: str) -> int:
         text = self.provider_options.get(f"{key}_weight", "1")
-        return int(_read_as(f"{_PROVIDER_PREFIX}{key.upper()}_WEIGHT", _integer(1, _WEIGHT_MAX), text))
+        return int(_read_as(f"{_PROVIDER_PREFIX}{key.upper()}_WEIGHT", readers.integer(1, _WEIGHT_MAX), text))
 
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(

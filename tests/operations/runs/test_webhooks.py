@@ -12,7 +12,8 @@ from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.faults import FaultError, Forbidden, InvalidInput, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.runs.webhooks import PAUSES_MS, TRIES_MAX, Prospect
-from fairlead.observing.observations import DatabaseTrouble, UnexpectedError, WebhookGivenUp, WebhookTried
+from fairlead.observing.deliveries import WebhookGivenUp, WebhookTried
+from fairlead.observing.observations import DatabaseTrouble, UnexpectedError
 from fairlead.operations.runs.webhooks import LEASE_MS
 from fake_partner import Behaviour, FakePartner, Request, drop, endless, hang, redirect, reply, trickle
 from operations.servers import Guarded

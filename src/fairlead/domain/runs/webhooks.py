@@ -143,25 +143,25 @@ def is_of_own_network(address: IPAddress) -> bool:
     return any(address in network for network in _OWN_NETWORKS) and address not in _METADATA
 
 
-def refuse_url(url: str, allows: Callable[[IPAddress], bool]) -> Fault | None:
+def refuse_url(url: str, allows: Callable[[IPAddress], bool], name: str = "webhook_url") -> InvalidInput | None:
     """Say why a webhook cannot be posted to a URL, or None where it can; what `allows` refuses by its number, too.
 
     Plain http is taken: what is posted holds no result and no secret, a change of it shows in its signature, and
     receivers inside a network often have no certificate. A name is looked up only when it is posted to.
     """
     if len(url) > URL_MAX:
-        return InvalidInput(f"webhook_url has more than {URL_MAX} characters.")
+        return InvalidInput(f"{name} has more than {URL_MAX} characters.")
     found = _URL.fullmatch(url)
     if found is None or _NOT_IN_A_URL.search(url) or not 0 < int(found["port"] or 1) <= _PORT_MAX:
         return InvalidInput(
-            "webhook_url must be an absolute http or https address in ASCII, without a user name or a fragment."
+            f"{name} must be an absolute http or https address in ASCII, without a user name or a fragment."
         )
     try:
         address = _address_of(found["literal"] or found["host"].lower(), is_literal=found["literal"] is not None)
     except ValueError:
-        return InvalidInput("webhook_url names no host: a name, or an IP address in its usual form.")
+        return InvalidInput(f"{name} names no host: a name, or an IP address in its usual form.")
     if address is not None and not allows(address):
-        return InvalidInput("webhook_url must lead to a public address.")
+        return InvalidInput(f"{name} must lead to a public address.")
     return None
 
 

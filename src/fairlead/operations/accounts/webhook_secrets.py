@@ -61,6 +61,11 @@ class WebhookSecrets:
         numbers = signing_numbers(due.secret, due.rotated_at, now)
         return [self._material(due.workspace_id, number, due.kept) for number in numbers]
 
+    async def signing_of(self, workspace_id: str, now: int) -> Sequence[bytes]:
+        """The secrets that sign a message of a workspace now, the newest first; DatabaseUnavailableError."""
+        (newest, rotated_at), kept = await self._database.read(lambda c: webhooks.kept_secrets(c, workspace_id))
+        return [self._material(workspace_id, number, kept) for number in signing_numbers(newest, rotated_at, now)]
+
     def _material(self, workspace_id: str, number: int, kept: KeptSecrets) -> bytes:
         """A secret as it is kept, or as it derives; one that does not open any more is another one now."""
         sealed = kept.sealed.get(number)

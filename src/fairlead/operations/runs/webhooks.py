@@ -26,13 +26,8 @@ from fairlead.domain.runs.webhooks import (
 )
 from fairlead.http_client.addresses import is_public
 from fairlead.http_client.transport import TooSlowError, Transport, TransportError, UnreachableError
-from fairlead.observing.observations import (
-    DatabaseTrouble,
-    Observer,
-    UnexpectedError,
-    WebhookGivenUp,
-    WebhookTried,
-)
+from fairlead.observing.deliveries import WebhookGivenUp, WebhookTried
+from fairlead.observing.observations import DatabaseTrouble, Observer, UnexpectedError
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, available
 from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database, DatabaseUnavailableError

@@ -1,4 +1,4 @@
-"""What is kept sealed: workspaces' own provider keys and their webhook secrets; and which master secret sealed it."""
+"""What is kept sealed: provider keys of workspaces, webhook secrets, addresses of alerts; and with which secret."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ from sqlalchemy import (
     update,
 )
 
+from fairlead.storage.db.budget_tables import alert_channels
 from fairlead.storage.db.schema import webhook_origin, webhook_secrets
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import provider_keys, workspaces
@@ -46,6 +47,7 @@ class SealedTable(msgspec.Struct, frozen=True):
 SEALED: Final = (
     SealedTable(provider_keys, "provider", "{}"),
     SealedTable(webhook_secrets, "number", "webhook secret {}"),
+    SealedTable(alert_channels, "id", "alert channel {}"),
 )
 
 

@@ -1,11 +1,11 @@
-"""The poster: delivers webhooks that are due, some at a time, and forgets old logs."""
+"""The poster: makes deliveries that are due, some at a time, and forgets old logs: webhooks of runs, and alerts."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from fairlead.observing.observations import Observer, UnexpectedError
-from fairlead.operations.runs.webhooks import Webhooks
 
 AT_ONCE: Final = 32
 """Tries under way at a time: a receiver that does not answer takes one of them for fifteen seconds."""
@@ -13,15 +13,35 @@ _ROUND_SECONDS: Final = 1.0
 _FORGET_SECONDS: Final = 60.0
 
 
-class WebhookPoster:
+D = TypeVar("D")
+
+
+class Deliveries(Protocol[D]):
+    """What is to be delivered: `Webhooks`, `AlertTeller`."""
+
+    async def claim(self, limit: int) -> Sequence[D]:
+        """Claim up to `limit` deliveries that are due."""
+        ...
+
+    async def deliver(self, due: D) -> None:
+        """Make one try of a claimed delivery and record it."""
+        ...
+
+    async def forget(self) -> int:
+        """Delete a batch of old logs; 0 when there are none left."""
+        ...
+
+
+class Poster(Generic[D]):
     """Runs until it is cancelled; nothing it meets may end it.
 
     A try that is cancelled with it is made again, by this server's next start or another server, when its claim has
     run out.
     """
 
-    def __init__(self, webhooks: Webhooks, observe: Observer) -> None:
-        self._webhooks = webhooks
+    def __init__(self, deliveries: Deliveries[D], what: str, observe: Observer) -> None:
+        self._deliveries = deliveries
+        self._what = what
         self._observe = observe
         self._woken = asyncio.Event()
         self._tries: set[asyncio.Task[None]] = set()
@@ -44,11 +64,11 @@ class WebhookPoster:
             self._woken.clear()
             try:
                 room = AT_ONCE - len(self._tries)
-                due = await self._webhooks.claim(room) if room else ()
+                due = await self._deliveries.claim(room) if room else ()
                 for delivery in due:
-                    self._begin(asyncio.create_task(self._webhooks.deliver(delivery)), fills=len(due) == room)
+                    self._begin(asyncio.create_task(self._deliveries.deliver(delivery)), fills=len(due) == room)
             except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
-                self._observe(UnexpectedError("deliver webhooks", error))
+                self._observe(UnexpectedError(f"deliver {self._what}", error))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ROUND_SECONDS):
                     await self._woken.wait()
@@ -64,10 +84,10 @@ class WebhookPoster:
         while True:
             await asyncio.sleep(_FORGET_SECONDS)
             try:
-                while await self._webhooks.forget():
+                while await self._deliveries.forget():
                     pass
             except Exception as error:  # noqa: BLE001 -- as above
-                self._observe(UnexpectedError("forget webhooks", error))
+                self._observe(UnexpectedError(f"forget {self._what}", error))
 
     async def _abandon(self) -> None:
         tries = list(self._tries)

@@ -7,11 +7,12 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
-from fairlead.observing.observations import UnexpectedError, WebhookTried
+from fairlead.observing.deliveries import WebhookTried
+from fairlead.observing.observations import UnexpectedError
 from fairlead.operations.runs.webhooks import LEASE_MS
 from fairlead.storage.db.database import Database, Work
-from fairlead.workers import webhooks
-from fairlead.workers.webhooks import AT_ONCE, WebhookPoster
+from fairlead.workers import deliveries
+from fairlead.workers.deliveries import AT_ONCE, Poster
 from fake_partner import FakePartner, Request, hang, reply
 from operations.webhook_office import Office
 from storage.bookings import NOW, Books
@@ -71,10 +72,10 @@ def test_due_webhook_is_posted_at_once_when_woken(
 ) -> None:
     """A poster that is woken looks at once, however long it would have waited by itself."""
     if is_woken:
-        monkeypatch.setattr(webhooks, "_ROUND_SECONDS", 3600.0)
+        monkeypatch.setattr(deliveries, "_ROUND_SECONDS", 3600.0)
     finish(books, receiver, 1)
     office.now = NOW  # before the run's end
-    poster = WebhookPoster(office.webhooks, office.seen.append)
+    poster = Poster(office.webhooks, "webhooks", office.seen.append)
 
     async def work() -> None:
         task = asyncio.create_task(poster.work())
@@ -107,7 +108,7 @@ def test_slow_receiver_does_not_hold_up_the_others(
 
     receiver.script(HOOK, behave)
     finish(books, receiver, 3 * AT_ONCE)
-    poster = WebhookPoster(office.webhooks, office.seen.append)
+    poster = Poster(office.webhooks, "webhooks", office.seen.append)
 
     async def work() -> None:
         task = asyncio.create_task(poster.work())
@@ -127,12 +128,12 @@ def test_stopping_server_loses_no_webhook(books: Books, database: Database, rece
     office = Office(database)
 
     async def work() -> None:
-        task = asyncio.create_task(WebhookPoster(office.webhooks, office.seen.append).work())
+        task = asyncio.create_task(Poster(office.webhooks, "webhooks", office.seen.append).work())
         await until(lambda: receiver.requests(HOOK))
         await asyncio.wait_for(stop(task), 20)  # the receiver would hold it for longer
         assert office.seen == []
         office.move(LEASE_MS)
-        task = asyncio.create_task(WebhookPoster(office.webhooks, office.seen.append).work())
+        task = asyncio.create_task(Poster(office.webhooks, "webhooks", office.seen.append).work())
         await tried(office, 1)
         await stop(task)
         await office.transport.close()
@@ -165,7 +166,7 @@ def test_poster_survives_a_bug(books: Books, database: Database, receiver: FakeP
     office = Office(Buggy(database))
 
     async def work() -> None:
-        task = asyncio.create_task(WebhookPoster(office.webhooks, office.seen.append).work())
+        task = asyncio.create_task(Poster(office.webhooks, "webhooks", office.seen.append).work())
         await tried(office, 1)
         await stop(task)
         await office.transport.close()

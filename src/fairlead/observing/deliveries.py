@@ -1,0 +1,44 @@
+"""What is observed of telling people and programs: of runs that have ended, and of money."""
+
+import msgspec
+
+
+class WebhookTried(msgspec.Struct, frozen=True):
+    """A webhook was posted: which try of its run, how long it took, the receiver's status or why there is none."""
+
+    run_id: str
+    number: int
+    milliseconds: int
+    status: int | None
+    error: str | None
+    delivered: bool
+
+
+class WebhookGivenUp(msgspec.Struct, frozen=True):
+    """A webhook was not delivered and is not tried again; the status or the error of its last try."""
+
+    run_id: str
+    number: int
+    status: int | None
+    error: str | None
+
+
+class AlertTried(msgspec.Struct, frozen=True):
+    """An alert was told by a channel: by which kind, at which try, what came back, or why nothing did."""
+
+    alert_id: int
+    channel: str
+    number: int
+    status: int | None
+    error: str | None
+    delivered: bool
+
+
+class AlertGivenUp(msgspec.Struct, frozen=True):
+    """An alert was not delivered by a channel and is not tried again; the status or the error of the last try."""
+
+    alert_id: int
+    channel: str
+    number: int
+    status: int | None
+    error: str | None
