@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo catalog-run test crash attack check bench docs conformance catalog-page lock format clean
+.PHONY: help demo catalog-run test crash attack check bench docs console conformance catalog-page lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,11 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 docs: conformance catalog-page ## rewrite what is generated: schema snapshots, the conformance page and the prices
 	@$(BIN)/fairlead catalog snapshots
 
+console: $(STAMP) ## build the console into the package, with types of the API's document (needs Node.js and npm)
+	@cd console && npm ci --silent
+	@$(BIN)/fairlead openapi > console/openapi.json
+	@cd console && npm run --silent types && npm run --silent check && npm run --silent build
+
 catalog-page: $(STAMP) ## rewrite docs/catalog.md from the rate cards
 	@$(BIN)/fairlead catalog prices --markdown > docs/catalog.md.new && mv docs/catalog.md.new docs/catalog.md
 
@@ -74,4 +79,4 @@ format: $(STAMP) ## repair what can be repaired
 	@$(BIN)/ruff format .
 
 clean: ## remove what the targets made
-	@rm -rf $(VENV) demo-output demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	@rm -rf $(VENV) console/node_modules console/openapi.json demo-output demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -17,7 +17,7 @@ DOCS: Final = ROOT / "docs"
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
-_NOT_WALKED: Final = frozenset({"__pycache__", "demo-output", "demo-data", "dist", "results"})
+_NOT_WALKED: Final = frozenset({"__pycache__", "demo-output", "demo-data", "dist", "node_modules", "results"})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,38 @@
+import { useSyncExternalStore } from "react";
+
+/** Whether the server answers: what a banner tells of, and what has the pages load again once it does. */
+let isConnected = true;
+let timer: ReturnType<typeof setTimeout> | undefined;
+const listeners = new Set<() => void>();
+
+export function reportConnection(works: boolean): void {
+  if (works === isConnected) {
+    return;
+  }
+  isConnected = works;
+  clearTimeout(timer);
+  if (!works) {
+    timer = setTimeout(lookAgain, 1000);
+  }
+  for (const listener of listeners) {
+    listener();
+  }
+}
+
+async function lookAgain(): Promise<void> {
+  try {
+    await fetch("/healthz", { cache: "no-store" });
+    reportConnection(true);
+  } catch {
+    timer = setTimeout(lookAgain, 1500);
+  }
+}
+
+export function subscribeConnection(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export function useIsConnected(): boolean {
+  return useSyncExternalStore(subscribeConnection, () => isConnected);
+}

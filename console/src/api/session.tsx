@@ -1,0 +1,121 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
+import { api, documentOf, onSignedOut, setCsrfToken, setWorkspace } from "./client";
+import { Fault } from "./faults";
+import type { components } from "./schema";
+
+export type Me = components["schemas"]["Me"];
+export type Role = "owner" | "member" | "viewer";
+
+/** Where the session stands: `ended` is one that was open in this page, whose pages stay under the login. */
+type State = { kind: "unknown" } | { kind: "none" } | { kind: "open" | "ended"; me: Me } | { kind: "failed"; fault: Fault };
+
+interface Session {
+  state: State;
+  signIn(key: string): Promise<void>;
+  signOut(): Promise<void>;
+  retry(): void;
+  workspace: string;
+  chooseWorkspace(name: string): void;
+}
+
+const SessionContext = createContext<Session | null>(null);
+const CHOSEN = "fairlead-workspace";
+
+export function SessionProvider({ children }: { children: ReactNode }) {
+  const queries = useQueryClient();
+  const [state, setState] = useState<State>({ kind: "unknown" });
+  const [workspace, setChosen] = useState("");
+
+  const open = useCallback(
+    (me: Me, csrfToken: string | undefined) => {
+      setCsrfToken(csrfToken ?? "");
+      const names = me.workspaces.map((one) => one.name);
+      const kept = localStorage.getItem(CHOSEN) ?? "";
+      const name = names.includes(kept) ? kept : (names[0] ?? "");
+      setWorkspace(name);
+      setChosen(name);
+      setState({ kind: "open", me });
+      void queries.invalidateQueries();
+    },
+    [queries],
+  );
+
+  const look = useCallback(async () => {
+    try {
+      const me = await documentOf(api.GET("/api/admin/v1/me"));
+      open(me, me.csrf_token);
+    } catch (error) {
+      if (error instanceof Fault) {
+        setState(error.isSignedOut ? { kind: "none" } : { kind: "failed", fault: error });
+      } else {
+        throw error;
+      }
+    }
+  }, [open]);
+
+  useEffect(() => {
+    const key = new URLSearchParams(location.hash.slice(1)).get("key");
+    if (key) {
+      // The link that the server prints has the key behind the hash, which no server or proxy sees.
+      history.replaceState(null, "", location.pathname);
+      api
+        .POST("/api/admin/v1/sessions", { body: { key } })
+        .then(({ data }) => open(data!.me, data!.csrf_token))
+        .catch(() => look());
+      return;
+    }
+    void look();
+  }, [look, open]);
+
+  useEffect(
+    () =>
+      onSignedOut(() => setState((now) => (now.kind === "open" ? { kind: "ended", me: now.me } : now))),
+    [],
+  );
+
+  const session = useMemo<Session>(
+    () => ({
+      state,
+      workspace,
+      retry: () => void look(),
+      async signIn(key) {
+        const { me, csrf_token } = await documentOf(api.POST("/api/admin/v1/sessions", { body: { key } }));
+        open(me, csrf_token);
+      },
+      async signOut() {
+        await api.DELETE("/api/admin/v1/sessions/{session_id}", { params: { path: { session_id: "current" } } }).catch(() => null);
+        queries.clear();
+        setState({ kind: "none" });
+      },
+      chooseWorkspace(name) {
+        localStorage.setItem(CHOSEN, name);
+        setWorkspace(name);
+        setChosen(name);
+        void queries.resetQueries();
+      },
+    }),
+    [state, workspace, look, open, queries],
+  );
+  return <SessionContext value={session}>{children}</SessionContext>;
+}
+
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (!session) {
+    throw new Error("There is no SessionProvider above.");
+  }
+  return session;
+}
+
+/** Who is signed in, and what they may in the chosen workspace; only below the login. */
+export function useMe(): { me: Me; workspace: string; role: Role | null; isOperator: boolean; mayChange: boolean; mayRun: boolean } {
+  const { state, workspace } = useSession();
+  if (state.kind !== "open" && state.kind !== "ended") {
+    throw new Error("Nobody is signed in.");
+  }
+  const { me } = state;
+  const role = (me.workspaces.find((one) => one.name === workspace)?.role ?? null) as Role | null;
+  const isOperator = me.is_operator;
+  return { me, workspace, role, isOperator, mayChange: isOperator || role === "owner", mayRun: isOperator || role !== "viewer" };
+}

@@ -1,0 +1,226 @@
+import {
+  Boxes, CircleUserRound, Compass, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, ScrollText, Sun, SunMoon, Users, Workflow, X,
+  type LucideIcon,
+} from "lucide-react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { Link, useLocation } from "wouter";
+import { useIsConnected } from "./api/connection";
+import { useMe, useSession } from "./api/session";
+import { Button } from "./components/basics";
+import { type Theme, chooseTheme, useTheme } from "./theme";
+
+interface Entry {
+  path: string;
+  title: string;
+  icon: LucideIcon;
+  isForOperators?: boolean;
+}
+
+const GROUPS: readonly (readonly [string, readonly Entry[]])[] = [
+  ["Create", [
+    { path: "/explore", title: "Explore", icon: Compass },
+    { path: "/workflows", title: "Workflows", icon: Workflow },
+  ]],
+  ["Watch", [
+    { path: "/jobs", title: "Jobs", icon: ListChecks },
+  ]],
+  ["Workspace", [
+    { path: "/members", title: "Members", icon: Users },
+  ]],
+  ["Installation", [
+    { path: "/audit-log", title: "Audit log", icon: ScrollText },
+  ]],
+];
+
+export function Shell({ children }: { children: ReactNode }) {
+  const [isMenuOpen, setMenuOpen] = useState(false);
+  const [location] = useLocation();
+  const content = useRef<HTMLElement>(null);
+  const isFirst = useRef(true);
+  useEffect(() => {
+    setMenuOpen(false);
+    if (!isFirst.current) {
+      content.current?.focus({ preventScroll: true }); // a screen reader goes on at the new page
+      window.scrollTo(0, 0);
+    }
+    isFirst.current = false;
+  }, [location]);
+  return (
+    <>
+      <a className="skip" href="#content" onClick={() => content.current?.focus()}>
+        Skip to the content
+      </a>
+      <div className="shell">
+        <div className="sidebar">
+          <div className="sidebar-content">
+            <Navigation />
+          </div>
+        </div>
+        <div>
+          <header className="topbar">
+            <Button look="quiet" icon={Menu} className="menu-button" aria-label="Open the menu" onClick={() => setMenuOpen(true)} />
+            <WorkspaceSwitch />
+            <div className="grow" />
+            <ThemeButton />
+            <Account />
+          </header>
+          <ConnectionBanner />
+          <main ref={content} id="content" className="content" tabIndex={-1}>
+            {children}
+          </main>
+        </div>
+      </div>
+      {isMenuOpen && <Drawer onClose={() => setMenuOpen(false)} />}
+    </>
+  );
+}
+
+function Drawer({ onClose }: { onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const one = dialog.current;
+    one?.showModal();
+    return () => one?.close();
+  }, []);
+  return (
+    <dialog ref={dialog} className="drawer" aria-label="Menu" onClose={onClose} onClick={(event) => event.target === dialog.current && onClose()}>
+      <div className="sidebar-content">
+        <div className="row spread">
+          <span className="brand">Menu</span>
+          <Button look="quiet" icon={X} aria-label="Close the menu" onClick={onClose} />
+        </div>
+        <Navigation />
+      </div>
+    </dialog>
+  );
+}
+
+function Navigation() {
+  const { isOperator } = useMe();
+  const [location] = useLocation();
+  return (
+    <>
+      <Link className="brand" href="/explore">
+        <img src="/console/icon.svg" alt="" />
+        Fairlead
+      </Link>
+      <nav className="navigation" aria-label="Pages">
+        {GROUPS.map(([title, entries]) => {
+          const shown = entries.filter((one) => isOperator || !one.isForOperators);
+          return (
+            <div key={title}>
+              <h2>{title}</h2>
+              <ul>
+                {shown.map(({ path, title: name, icon: Icon }) => {
+                  const isHere = location === path || location.startsWith(`${path}/`) || (path === "/explore" && location.startsWith("/models/"));
+                  return (
+                    <li key={path}>
+                      <Link href={path} aria-current={isHere ? "page" : undefined}>
+                        <Icon size={18} aria-hidden="true" />
+                        {name}
+                      </Link>
+                    </li>
+                  );
+                })}
+              </ul>
+            </div>
+          );
+        })}
+      </nav>
+    </>
+  );
+}
+
+function WorkspaceSwitch() {
+  const { me } = useMe();
+  const { workspace, chooseWorkspace } = useSession();
+  if (me.workspaces.length === 0) {
+    return <span className="soft">No workspace yet</span>;
+  }
+  return (
+    <label className="workspace-switch">
+      <Boxes size={17} aria-hidden="true" />
+      <span className="visually-hidden">Workspace</span>
+      <select className="input" value={workspace} onChange={(event) => chooseWorkspace(event.target.value)}>
+        {me.workspaces.map((one) => (
+          <option key={one.id} value={one.name}>
+            {one.name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const NEXT: Record<Theme, [Theme, LucideIcon, string]> = {
+  system: ["light", SunMoon, "as the system"],
+  light: ["dark", Sun, "light"],
+  dark: ["system", Moon, "dark"],
+};
+
+function ThemeButton() {
+  const [next, icon, name] = NEXT[useTheme()];
+  return <Button look="quiet" icon={icon} aria-label={`Colours: ${name}`} title={`Colours: ${name}`} onClick={() => chooseTheme(next)} />;
+}
+
+function Account() {
+  const { me, isOperator, role } = useMe();
+  const { signOut } = useSession();
+  const [isOpen, setOpen] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!isOpen) {
+      return;
+    }
+    const close = (event: Event) => {
+      const isOutside = event instanceof KeyboardEvent ? event.key === "Escape" : !box.current?.contains(event.target as Node);
+      if (isOutside) {
+        setOpen(false);
+      }
+    };
+    document.addEventListener("pointerdown", close);
+    document.addEventListener("keydown", close);
+    return () => {
+      document.removeEventListener("pointerdown", close);
+      document.removeEventListener("keydown", close);
+    };
+  }, [isOpen]);
+  return (
+    <div className="account" ref={box}>
+      <Button look="quiet" icon={CircleUserRound} aria-label="Account" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} />
+      {isOpen && (
+        <div className="menu">
+          <div className="who">
+            <strong>{me.name || me.email || "Signed in"}</strong>
+            <div className="small soft">{isOperator ? "Operator" : (role ?? "no role in this workspace")}</div>
+          </div>
+          <ul>
+            <li>
+              <Link href="/sessions" onClick={() => setOpen(false)}>
+                <MonitorSmartphone size={17} aria-hidden="true" /> Your sessions
+              </Link>
+            </li>
+            <li>
+              <button type="button" onClick={() => void signOut()}>
+                <LogOut size={17} aria-hidden="true" /> Sign out
+              </button>
+            </li>
+          </ul>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function ConnectionBanner() {
+  const isConnected = useIsConnected();
+  return (
+    <div role="status">
+      {!isConnected && (
+        <div className="banner">
+          <span className="spinner" aria-hidden="true" /> The connection to the server is lost. The console keeps trying; nothing that you typed is gone.
+        </div>
+      )}
+    </div>
+  );
+}
