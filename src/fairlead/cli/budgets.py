@@ -8,6 +8,7 @@ from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope
 from fairlead.domain.ledger.money import as_dollars, from_dollars
+from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import budgets as operations
@@ -61,7 +62,8 @@ def create(
     draft = BudgetDraft(scope, subject, budget, _percents(thresholds), not only_tell)
 
     async def work(database: Database) -> BudgetRecord:
-        return await operations.create_budget(database, await find_workspace(database, workspace), draft, Clock())
+        workspace_id = await find_workspace(database, workspace)
+        return await operations.create_budget(database, workspace_id, draft, shell_actor(), Clock())
 
     made = in_database(settings, work)
     whose = f"the {scope.value} {subject}" if subject else workspace
@@ -111,7 +113,7 @@ def set_command(
 
     async def work(database: Database) -> BudgetRecord:
         workspace_id = await find_workspace(database, workspace)
-        return await operations.change_budget(database, workspace_id, budget_id, changes, Clock())
+        return await operations.change_budget(database, workspace_id, budget_id, changes, shell_actor(), Clock())
 
     changed = in_database(settings, work).budget
     click.echo(f"The budget {budget_id} is {as_dollars(changed.limit)} dollars ({changed.period}).")
@@ -125,7 +127,8 @@ def delete(workspace: str, budget_id: str, settings: Settings) -> None:
     """Delete a BUDGET of WORKSPACE, by its id."""
 
     async def work(database: Database) -> None:
-        await operations.delete_budget(database, await find_workspace(database, workspace), budget_id)
+        workspace_id = await find_workspace(database, workspace)
+        await operations.delete_budget(database, workspace_id, budget_id, shell_actor(), Clock())
 
     in_database(settings, work)
     click.echo(f"Deleted {budget_id}.")

@@ -6,6 +6,7 @@ from typing import Final
 from fairlead.api.admin.access import AdminAccess
 from fairlead.api.admin.api import AdminApi
 from fairlead.api.admin.audit_log import AuditLogHandlers
+from fairlead.api.admin.budgets import BudgetHandlers
 from fairlead.api.admin.members import MemberHandlers
 from fairlead.api.admin.sessions import SessionHandlers
 from fairlead.api.http.forwarding import BaseUrls
@@ -16,6 +17,7 @@ from fairlead.operations.accounts.request_limits import RequestLimits
 from fairlead.operations.accounts.sessions import Sessions
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.server.base import Base, header_names
+from fairlead.server.runs import Runs
 from fairlead.server.settings import Settings
 
 _LOGINS: Final = (Quota(Span.MINUTE, 10), Quota(Span.DAY, 500))
@@ -25,7 +27,7 @@ A key has 256 bits of chance in it, so this bounds the work that a stranger can 
 """
 
 
-def admin_api(settings: Settings, base: Base) -> AdminApi:
+def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
     """Make the administration API."""
     database = AnsweringDatabase(base.database)
     sessions = Sessions(database, base.authenticator, base.clock)
@@ -38,5 +40,6 @@ def admin_api(settings: Settings, base: Base) -> AdminApi:
         SessionHandlers(database, sessions, cookies, RequestLimits(_LOGINS, base.clock)),
         MemberHandlers(database, base.clock),
         AuditLogHandlers(database),
+        BudgetHandlers(database, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)

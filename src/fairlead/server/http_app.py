@@ -56,7 +56,7 @@ def application(
         authorize=RouterCallers(base.authenticator, base.windows, settings.key_prefix).caller,
         names=header_names(settings),
         observe=base.observe,
-        others=(admin_api(settings, base), *(() if jobs is None else jobs.apis), _registry(settings, base)),
+        others=(admin_api(settings, base, runs), *(() if jobs is None else jobs.apis), _registry(settings, base)),
     )
     origins = settings.allowed_origins
     return CrossOrigin(answering, origins, header_names(settings)) if origins else answering

@@ -10,6 +10,7 @@ from fairlead.http_client.transport import Transport
 from fairlead.mail import Mailer, MailServer
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
 from fairlead.operations.ledger.alerts import AlertChannels, AlertTeller, DueAlert
+from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.webhooks import Webhooks, allowed_addresses
 from fairlead.server.base import Base, start_background
 from fairlead.server.settings import Settings
@@ -54,7 +55,7 @@ def ready_posting(settings: Settings, base: Base, stack: AsyncExitStack) -> Post
         webhooks=webhooks,
         webhook_secrets=secrets,
         webhook_poster=Poster(webhooks, "webhooks", observe),
-        channels=AlertChannels(database, base.secret, allows, clock, can_mail=mailer is not None),
+        channels=AlertChannels(AnsweringDatabase(database), base.secret, allows, clock, can_mail=mailer is not None),
         teller=teller,
         alert_poster=Poster(teller, "alerts", observe),
     )

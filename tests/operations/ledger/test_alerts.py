@@ -11,6 +11,7 @@ import pytest
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from conftest import Run
+from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.alerts import CHANNELS_MAX, ChannelKind
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
@@ -154,7 +155,7 @@ def posted(receiver: FakePartner) -> Sequence[Request]:
 
 def test_webhook_tells_a_threshold_once_signed(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """The message has the figures, is signed like webhooks of runs, and is not told a second time."""
-    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}?token=hidden"))
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}?token=hidden", SERVER))
     spend(books, "a", 8.5)
     assert (run(office.round()), run(office.round())) == (1, 0)
     (request,) = posted(receiver)
@@ -175,7 +176,7 @@ def test_webhook_tells_a_threshold_once_signed(books: Books, office: Office, rec
 
 def test_slack_is_told_in_its_form(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """A Slack-compatible webhook gets a text and no signature."""
-    run(office.channels.add(LAB, ChannelKind.SLACK, f"{receiver.url}{HOOK}"))
+    run(office.channels.add(LAB, ChannelKind.SLACK, f"{receiver.url}{HOOK}", SERVER))
     books.write(admission("a", 11 * UNITS_PER_DOLLAR))
     run(office.round())
     (request,) = posted(receiver)
@@ -206,7 +207,7 @@ def test_mail_is_handed_to_the_mail_server(
 ) -> None:
     """A letter has a subject and the sentence; one that is refused is tried again, under the same name."""
     office = new_office(mailer=letters.mailer)
-    run(office.channels.add(LAB, ChannelKind.EMAIL, "owner@example.org"))
+    run(office.channels.add(LAB, ChannelKind.EMAIL, "owner@example.org", SERVER))
     spend(books, "a", 5)
     letters.answer = "450 try later"
     assert run(office.round()) == 1
@@ -226,7 +227,7 @@ def test_mail_is_handed_to_the_mail_server(
 def test_mail_server_that_is_away_is_tried_again(books: Books, new_office: Callable[..., Office], run: Run) -> None:
     """Where nobody listens, the letter waits."""
     office = new_office(mailer=Mailer(MailServer("127.0.0.1", 1, "none", "fairlead@example.com")))
-    run(office.channels.add(LAB, ChannelKind.EMAIL, "owner@example.org"))
+    run(office.channels.add(LAB, ChannelKind.EMAIL, "owner@example.org", SERVER))
     spend(books, "a", 5)
     run(office.round())
     assert [(one.status, one.error) for one in office.observed(AlertTried)] == [(None, "unreachable")]
@@ -238,7 +239,7 @@ def test_plain_mail_server_is_told_nothing_where_it_must_be_secured(
     """A server that does not offer TLS gets neither the password nor the letter."""
     server = MailServer("127.0.0.1", letters.port, "starttls", "fairlead@example.com", "user", "password")
     office = new_office(mailer=Mailer(server))
-    run(office.channels.add(LAB, ChannelKind.EMAIL, "owner@example.org"))
+    run(office.channels.add(LAB, ChannelKind.EMAIL, "owner@example.org", SERVER))
     spend(books, "a", 5)
     run(office.round())
     assert letters.taken == []
@@ -250,7 +251,7 @@ def test_failed_delivery_is_repeated_until_it_is_given_up(
 ) -> None:
     """A receiver that fails is told again after the pauses of webhooks; then it is given up, and said so."""
     receiver.script(HOOK, reply(500))
-    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}"))
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
     spend(books, "a", 5)
     assert run(office.round()) == 1
     for pause in PAUSES_MS:
@@ -268,8 +269,8 @@ def test_private_address_is_refused(new_office: Callable[..., Office], books: Bo
     office = new_office(private=False)
     for kind in (ChannelKind.WEBHOOK, ChannelKind.SLACK):
         with pytest.raises(BadChannelError, match="must lead to a public address"):
-            run(office.channels.add(LAB, kind, "http://169.254.169.254/latest"))
-    run(office.channels.add(LAB, ChannelKind.WEBHOOK, "http://localhost.localdomain/hook"))
+            run(office.channels.add(LAB, kind, "http://169.254.169.254/latest", SERVER))
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, "http://localhost.localdomain/hook", SERVER))
     spend(books, "a", 5)
     run(office.round())
     assert office.observed(AlertTried)[0].error == "unreachable"
@@ -288,7 +289,7 @@ def test_channel_that_cannot_be_told_is_refused(
 ) -> None:
     """What is wrong with a channel is said when it is made."""
     with pytest.raises(BadChannelError, match=words):
-        run(office.channels.add(LAB, kind, target))
+        run(office.channels.add(LAB, kind, target, SERVER))
 
 
 @pytest.mark.parametrize(
@@ -299,12 +300,12 @@ def test_mail_goes_to_plain_addresses_only(
 ) -> None:
     """Nothing that could become a header, or several recipients, is an address."""
     with pytest.raises(BadChannelError, match="no e-mail address"):
-        run(new_office(mailer=letters.mailer).channels.add(LAB, ChannelKind.EMAIL, address))
+        run(new_office(mailer=letters.mailer).channels.add(LAB, ChannelKind.EMAIL, address, SERVER))
 
 
 def test_address_of_a_channel_is_kept_sealed(books: Books, office: Office, run: Run) -> None:
     """The address of a chat is a secret: what is shown of it opens nothing, and the database does not have it."""
-    run(office.channels.add(LAB, ChannelKind.SLACK, "https://hooks.example.com/services/T0/B0/verysecretword"))
+    run(office.channels.add(LAB, ChannelKind.SLACK, "https://hooks.example.com/services/T0/B0/verysecretword", SERVER))
     (channel,) = run(office.channels.list_channels(LAB))
     assert channel.shown == "https://hooks.example.com/…word"
     assert "verysecret" not in repr(books.rows("SELECT * FROM alert_channels"))
@@ -312,21 +313,21 @@ def test_address_of_a_channel_is_kept_sealed(books: Books, office: Office, run: 
 
 def test_test_is_told_by_one_channel(office: Office, receiver: FakePartner, run: Run) -> None:
     """A channel can be tried; the others hear nothing of it."""
-    channel = run(office.channels.add(LAB, ChannelKind.SLACK, f"{receiver.url}{HOOK}"))
-    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}"))
-    run(office.channels.test(LAB, channel.id))
+    channel = run(office.channels.add(LAB, ChannelKind.SLACK, f"{receiver.url}{HOOK}", SERVER))
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
+    run(office.channels.test(LAB, channel.id, SERVER))
     assert run(office.round()) == 1
     assert "this is a test" in posted(receiver)[0].body.decode()
 
 
 def test_deleted_channel_is_told_nothing_more(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """What was still to be told is not, and channels of others cannot be deleted or tried."""
-    channel = run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}"))
+    channel = run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
     spend(books, "a", 5)
-    for wrong in (office.channels.delete("office", channel.id), office.channels.test(LAB, "nothing")):
+    for wrong in (office.channels.delete("office", channel.id, SERVER), office.channels.test(LAB, "nothing", SERVER)):
         with pytest.raises(UnknownChannelError):
             run(wrong)
-    run(office.channels.delete(LAB, channel.id))
+    run(office.channels.delete(LAB, channel.id, SERVER))
     assert run(office.round()) == 0
     assert run(office.channels.list_channels(LAB)) == []
 
@@ -334,14 +335,14 @@ def test_deleted_channel_is_told_nothing_more(books: Books, office: Office, rece
 def test_workspace_has_a_bounded_number_of_channels(office: Office, run: Run) -> None:
     """One more than the most is refused."""
     for _ in range(CHANNELS_MAX):
-        run(office.channels.add(LAB, ChannelKind.WEBHOOK, "https://example.org/hook"))
+        run(office.channels.add(LAB, ChannelKind.WEBHOOK, "https://example.org/hook", SERVER))
     with pytest.raises(BadChannelError, match="at most"):
-        run(office.channels.add(LAB, ChannelKind.WEBHOOK, "https://example.org/hook"))
+        run(office.channels.add(LAB, ChannelKind.WEBHOOK, "https://example.org/hook", SERVER))
 
 
 def test_unusual_day_is_told_once(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """Three times the median of the days before, and a dollar more, is an anomaly; it is told once a day."""
-    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}"))
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
     for day in range(1, 9):
         spend(books, f"day {day}", 0.05 * day, NOW - day * DAY_MS)
     spend(books, "today", 1.2)
@@ -359,7 +360,7 @@ def test_database_that_is_away_loses_no_alert(
     books: Books, office: Office, receiver: FakePartner, guarded: Guarded, run: Run
 ) -> None:
     """While the database is away nothing is claimed; what was told and not recorded is told again."""
-    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}"))
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
     spend(books, "a", 5)
     guarded.refusals = 3
     assert run(office.round()) == 0
@@ -371,7 +372,7 @@ def test_database_that_is_away_loses_no_alert(
 
 def test_old_alerts_are_forgotten(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """After more than a year alerts are deleted of which nothing is left to tell."""
-    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}"))
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
     spend(books, "a", 5)
     office.now += 500 * DAY_MS
     assert run(office.teller.forget()) == 0

@@ -24,6 +24,7 @@ from fairlead.storage.ledger.budgets import (
     BudgetRecord,
     BudgetTakenError,
     NewBudget,
+    UnknownBudgetError,
     change_budget,
     change_team,
     create_budget,
@@ -227,13 +228,15 @@ def test_second_budget_of_a_subject_needs_another_period(paid: Books) -> None:
 def test_changed_and_deleted_budgets_take_effect(paid: Books) -> None:
     """An amount, a period and enforcement can be changed; a deleted budget refuses nothing, and none is looked up."""
     id_ = give(paid, BudgetScope.WORKSPACE)
-    assert paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(50), TODAY))
+    paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(50), TODAY))
     assert is_fault(ask(paid, "a", 51))
-    assert paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(period=BudgetPeriod.DAY), TODAY))
+    paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(period=BudgetPeriod.DAY), TODAY))
     assert ask(paid, "b", 50) is None
-    assert not paid.do(lambda c: delete_budget(c, "office", id_))
-    assert not paid.do(lambda c: change_budget(c, "office", id_, BudgetChanges(1), TODAY))
-    assert paid.do(lambda c: delete_budget(c, LAB, id_))
+    with pytest.raises(UnknownBudgetError):
+        paid.do(lambda c: delete_budget(c, "office", id_))
+    with pytest.raises(UnknownBudgetError):
+        paid.do(lambda c: change_budget(c, "office", id_, BudgetChanges(1), TODAY))
+    paid.do(lambda c: delete_budget(c, LAB, id_))
     assert ask(paid, "c", 1_000) is None
     assert paid.rows("SELECT budgets FROM workspaces")[0]["budgets"] == 0
 
@@ -254,13 +257,14 @@ def test_alert_is_told_by_every_channel_of_its_workspace(paid: Books) -> None:
     paid.open("office")
     for id_, workspace_id in (("one", LAB), ("two", LAB), ("three", "office")):
         channel = alerts.Channel(id_, workspace_id, ChannelKind.WEBHOOK, b"sealed", "shown", NOW)
-        assert paid.do(partial(alerts.add_channel, channel=channel, most=2))
+        paid.do(partial(alerts.add_channel, channel=channel, most=2))
     give(paid, BudgetScope.WORKSPACE)
     ask(paid, "a", 101)
     due = paid.do(lambda c: alerts.claim_due(c, NOW, NOW + 5, 10))
     assert sorted(one.channel.id for one in due) == ["one", "two"]
     extra = alerts.Channel("four", LAB, ChannelKind.EMAIL, b"sealed", "shown", NOW)
-    assert not paid.do(lambda c: alerts.add_channel(c, extra, 2))
+    with pytest.raises(alerts.TooManyChannelsError):
+        paid.do(lambda c: alerts.add_channel(c, extra, 2))
 
 
 def test_workspace_without_budgets_costs_no_statement(paid: Books) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairlead.api.admin import audit_log, members, sessions
+from fairlead.api.admin import audit_log, budgets, members, sessions
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
 from fairlead.api.http.api import HttpApi, routes_of
@@ -10,7 +10,7 @@ from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameter
 from fairlead.observing.observations import Observer
 
 PREFIX: Final = "/api/admin/v1"
-ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES)
+ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES, *budgets.ROUTES)
 
 API: Final = Api(
     name="admin",
@@ -23,6 +23,8 @@ API: Final = Api(
         member_id="The id of a member.",
         session_id="The id of a session, or `current`.",
         key_id="The id of a key.",
+        budget_id="The id of a budget.",
+        channel_id="The id of an alert channel.",
     ),
     refusals={Access.MEMBER: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},
     headers_of={429: ("retry-after!",), 503: ("retry-after",)},

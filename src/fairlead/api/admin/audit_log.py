@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import principal_of, reach_of
-from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, page_of
+from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number_after, page_of
 from fairlead.api.admin.documents import AuditEntryShown, Page
 from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import as_time
@@ -31,12 +31,11 @@ class AuditLogHandlers(msgspec.Struct, frozen=True):
         named = request.query_params.get("workspace") is not None
         if not (named or principal.is_operator):
             raise FaultError(Forbidden("Name a workspace of yours; the whole log is for operators."))
-        after = after_of(request, _WHICH)
         wanted = AuditFilter(
             workspace_id=reach.workspace_ids[0] if named and reach.workspace_ids else None,
             member_id=_text(request, "member"),
             action=_text(request, "action"),
-            before=None if after is None else int(after),
+            before=number_after(request, _WHICH),
         )
         page = await list_entries(self.database, wanted, limit_of(request))
         before = None if page.before is None else str(page.before)

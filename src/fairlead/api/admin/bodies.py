@@ -19,6 +19,7 @@ BODY_MAX: Final = 64 * 1024
 LIMIT_MAX: Final = 200
 _LIMIT: Final = 50
 _DIGITS_MAX: Final = 4
+_NUMBER_MAX: Final = 18
 _FIELD: Final = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$|contains unknown field `(?P<unknown>[^`]*)`$")
 _MISSING: Final = re.compile(r"missing required field `(?P<field>[^`]*)`")
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -69,9 +70,19 @@ def after_of(request: Request, which: str) -> str | None:
     if text is None:
         return None
     found, after = read_cursor(text)
-    if found != which:
+    if found != which or not after.isprintable():
         raise FieldError("cursor", "The cursor is of another list.")
     return after
+
+
+def number_after(request: Request, which: str) -> int | None:
+    """Behind which number the page of a list begins, from its cursor; FieldError."""
+    after = after_of(request, which)
+    if after is None:
+        return None
+    if not (after.isascii() and after.isdigit() and len(after) <= _NUMBER_MAX):
+        raise FieldError("cursor", "The cursor is of another list.")
+    return int(after)
 
 
 def page_of(items: Sequence[T], which: str, after: str | None) -> Mapping[str, object]:

@@ -23,6 +23,8 @@ from fairlead.operations.accounts.members import (
     UnknownPersonalKeyError,
 )
 from fairlead.operations.accounts.sessions import NoSessionError
+from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
+from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
 
 _SHOWN: Final = 100
 
@@ -60,15 +62,21 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
 
 EXPECTED: Final = (
     FieldError, BadMemberError, EmailTakenError, LastOperatorError, TooManyKeysError, UnknownMemberError,
-    UnknownPersonalKeyError, NoSessionError,
+    UnknownPersonalKeyError, NoSessionError, BadBudgetError, BadChannelError, BudgetTakenError, TooManyBudgetsError,
+    UnknownBudgetError, UnknownChannelError,
 )  # fmt: skip
 """What `_of_operation` has a row for."""
 
 
-def _of_operation(error: Exception) -> _Worded | None:  # noqa: PLR0911 -- one table, a row an exception
+def _of_operation(error: Exception) -> _Worded | None:  # noqa: PLR0911, C901 -- one table, a row an exception
     """What is told of an exception of an operation; None for one that has no row."""
     match error:
-        case FieldError(field=field) | BadMemberError(field=field):
+        case (
+            FieldError(field=field)
+            | BadMemberError(field=field)
+            | BadBudgetError(field=field)
+            | BadChannelError(field=field)
+        ):
             return _Worded(422, "invalid_input", str(error), field)
         case EmailTakenError():
             return _Worded(409, "conflict", "A member has this e-mail address already.", "email")
@@ -82,6 +90,14 @@ def _of_operation(error: Exception) -> _Worded | None:  # noqa: PLR0911 -- one t
             return _Worded(404, "not_found", f"The member has no key {str(error)[:_SHOWN]}.")
         case NoSessionError():
             return _Worded(404, "not_found", "There is no such session.")
+        case BudgetTakenError():
+            return _Worded(409, "conflict", "There is a budget of this subject and period already.", "period")
+        case TooManyBudgetsError():
+            return _Worded(409, "conflict", "The workspace has as many budgets as there may be.")
+        case UnknownBudgetError():
+            return _Worded(404, "not_found", "The workspace has no such budget.")
+        case UnknownChannelError():
+            return _Worded(404, "not_found", "The workspace has no such alert channel.")
         case _:
             return None
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.days import DAY_MS
 from fairlead.domain.ledger.alerts import (
     CHANNELS_MAX,
@@ -32,9 +33,18 @@ from fairlead.mail import Mailer, MailError
 from fairlead.observing.deliveries import AlertGivenUp, AlertTried
 from fairlead.observing.observations import DatabaseTrouble, Observer, UnexpectedError
 from fairlead.operations.clock import Clock, new_id
+from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.ledger import alerts
-from fairlead.storage.ledger.alerts import Channel, DueAlert, NewAlert, TellingResult, ToldAlert
+from fairlead.storage.ledger.alerts import (
+    Channel,
+    DueAlert,
+    NewAlert,
+    TellingResult,
+    ToldAlert,
+    TooManyChannelsError,
+    UnknownChannelError,
+)
 
 __all__ = [
     "AlertChannels",
@@ -66,10 +76,6 @@ class BadChannelError(Exception):
         self.field = field
 
 
-class UnknownChannelError(Exception):
-    """The workspace has no alert channel of this id."""
-
-
 class AlertChannels:
     """The alert channels of workspaces, for those who look after one.
 
@@ -89,27 +95,34 @@ class AlertChannels:
         """The channels of a workspace, the oldest first."""
         return await self._database.read(lambda c: alerts.list_channels(c, workspace_id))
 
-    async def add(self, workspace_id: str, kind: ChannelKind, target: str) -> Channel:
+    async def add(self, workspace_id: str, kind: ChannelKind, target: str, by: Actor) -> Channel:
         """Add a channel, whose address is kept sealed; BadChannelError."""
         shown, id_ = self._checked(kind, target), new_id()
         sealed = self._sealer.seal(workspace_id, name_of(id_), target)
         channel = Channel(id_, workspace_id, kind, sealed, shown, self._clock.now_ms())
-        if not await self._database.write(lambda c: alerts.add_channel(c, channel, CHANNELS_MAX)):
-            raise BadChannelError("kind", f"A workspace has at most {CHANNELS_MAX} alert channels.")
+        act = Act("alert_channel.created", workspace_id, id_, {"kind": kind.value, "shown": shown})
+        work = partial(alerts.add_channel, channel=channel, most=CHANNELS_MAX)
+        try:
+            await self._database.write(with_entry(work, by, lambda _: act, channel.created_at))
+        except TooManyChannelsError as error:
+            raise BadChannelError("kind", f"A workspace has at most {CHANNELS_MAX} alert channels.") from error
         return channel
 
-    async def delete(self, workspace_id: str, channel_id: str) -> None:
+    async def delete(self, workspace_id: str, channel_id: str, by: Actor) -> None:
         """Delete a channel, and what was still to be told by it; UnknownChannelError."""
-        if not await self._database.write(lambda c: alerts.delete_channel(c, workspace_id, channel_id)):
-            raise UnknownChannelError(channel_id)
+        work = partial(alerts.delete_channel, workspace_id=workspace_id, channel_id=channel_id)
+        act = Act("alert_channel.deleted", workspace_id, channel_id)
+        await self._database.write(with_entry(work, by, lambda _: act, self._clock.now_ms()))
 
-    async def test(self, workspace_id: str, channel_id: str) -> None:
+    async def test(self, workspace_id: str, channel_id: str, by: Actor) -> None:
         """Tell a test by one channel; what becomes of it is among the alerts. UnknownChannelError."""
         if not any(one.id == channel_id for one in await self.list_channels(workspace_id)):
             raise UnknownChannelError(channel_id)
         now = self._clock.now_ms()
         test = NewAlert(workspace_id, AlertKind.TEST, None, f"test {new_id()}", "{}", now)
-        await self._database.write(lambda c: alerts.tell(c, [test], channel_id))
+        act = Act("alert_channel.tested", workspace_id, channel_id)
+        work = partial(alerts.tell, new=[test], channel_id=channel_id)
+        await self._database.write(with_entry(work, by, lambda _: act, now))
 
     async def list_alerts(self, workspace_id: str, before: int | None, limit: int) -> list[ToldAlert]:
         """Up to `limit` alerts of a workspace with their deliveries, the newest first; those before one of them."""

@@ -1,10 +1,12 @@
 """Budgets of workspaces, teams, keys and models: listed, made, changed and deleted."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.ledger.budgets import (
     PERCENT_MAX,
@@ -17,9 +19,16 @@ from fairlead.domain.ledger.budgets import (
 )
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import workspaces
+from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import budgets
-from fairlead.storage.ledger.budgets import BudgetChanges, BudgetRecord, BudgetTakenError, TooManyBudgetsError
+from fairlead.storage.ledger.budgets import (
+    BudgetChanges,
+    BudgetRecord,
+    BudgetTakenError,
+    TooManyBudgetsError,
+    UnknownBudgetError,
+)
 
 __all__ = [
     "BadBudgetError",
@@ -46,10 +55,6 @@ class BadBudgetError(Exception):
         self.field = field
 
 
-class UnknownBudgetError(Exception):
-    """The workspace has no budget of this id."""
-
-
 class BudgetDraft(msgspec.Struct, frozen=True):
     """What somebody wants as a budget; `subject` is a team, the id of a key or of a model, empty for the workspace."""
 
@@ -68,7 +73,9 @@ async def list_budgets(
     return await database.read(lambda c: budgets.list_budgets(c, workspace_id, today, before, limit))
 
 
-async def create_budget(database: Database, workspace_id: str, draft: BudgetDraft, clock: Clock) -> BudgetRecord:
+async def create_budget(
+    database: Database, workspace_id: str, draft: BudgetDraft, by: Actor, clock: Clock
+) -> BudgetRecord:
     """Make a budget, which begins with what its period has cost so far.
 
     BadBudgetError, BudgetTakenError, TooManyBudgetsError.
@@ -85,26 +92,30 @@ async def create_budget(database: Database, workspace_id: str, draft: BudgetDraf
         thresholds=draft.thresholds,
         is_enforced=draft.is_enforced,
     )
-    today = clock.today()
-    await database.write(lambda c: budgets.create_budget(c, new, today))
+    today, detail = clock.today(), msgspec.to_builtins(draft)
+    act = Act("budget.created", workspace_id, new.id, detail)
+    await database.write(with_entry(lambda c: budgets.create_budget(c, new, today), by, lambda _: act, new.created_at))
     return await _found(database, workspace_id, new.id, clock)
 
 
 async def change_budget(
-    database: Database, workspace_id: str, budget_id: str, changes: BudgetChanges, clock: Clock
+    database: Database, workspace_id: str, budget_id: str, changes: BudgetChanges, by: Actor, clock: Clock
 ) -> BudgetRecord:
     """Change a budget; runs that were admitted go on. BadBudgetError, BudgetTakenError, UnknownBudgetError."""
     _check_figures(changes.limit or 0, changes.thresholds or ())
-    today = clock.today()
-    if not await database.write(lambda c: budgets.change_budget(c, workspace_id, budget_id, changes, today)):
-        raise UnknownBudgetError(budget_id)
+    today, told = clock.today(), msgspec.to_builtins(changes)
+    act = Act("budget.changed", workspace_id, budget_id, {name: one for name, one in told.items() if one is not None})
+
+    work = partial(budgets.change_budget, workspace_id=workspace_id, budget_id=budget_id, changes=changes, today=today)
+    await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
     return await _found(database, workspace_id, budget_id, clock)
 
 
-async def delete_budget(database: Database, workspace_id: str, budget_id: str) -> None:
+async def delete_budget(database: Database, workspace_id: str, budget_id: str, by: Actor, clock: Clock) -> None:
     """Delete a budget; UnknownBudgetError."""
-    if not await database.write(lambda c: budgets.delete_budget(c, workspace_id, budget_id)):
-        raise UnknownBudgetError(budget_id)
+    work = partial(budgets.delete_budget, workspace_id=workspace_id, budget_id=budget_id)
+    act = Act("budget.deleted", workspace_id, budget_id)
+    await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
 
 
 async def _found(database: Database, workspace_id: str, budget_id: str, clock: Clock) -> BudgetRecord:

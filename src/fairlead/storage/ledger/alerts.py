@@ -15,6 +15,14 @@ from fairlead.storage.db.tables import usage_days, workspaces
 _UNDONE: Final = alert_deliveries.c.next_at.is_not(None)
 
 
+class TooManyChannelsError(Exception):
+    """The workspace has as many alert channels as it may."""
+
+
+class UnknownChannelError(Exception):
+    """The workspace has no alert channel of this id."""
+
+
 class NewAlert(NamedTuple):
     """An alert to be told; `once` names what is told once, `figures` is JSON."""
 
@@ -123,25 +131,23 @@ def list_alerts(connection: Connection, workspace_id: str, before: int | None, l
     return [ToldAlert(_alert(row), row.budget_id, deliveries[row.id]) for row in rows]
 
 
-def add_channel(connection: Connection, channel: Channel, most: int) -> bool:
-    """Add a channel; False where the workspace has as many as it may."""
+def add_channel(connection: Connection, channel: Channel, most: int) -> None:
+    """Add a channel; TooManyChannelsError where the workspace has as many as it may."""
     have = select(func.count()).where(alert_channels.c.workspace_id == channel.workspace_id)
     connection.execute(select(workspaces.c.id).where(workspaces.c.id == channel.workspace_id).with_for_update())
     if connection.execute(have).scalar_one() >= most:
-        return False
+        raise TooManyChannelsError(most)
     connection.execute(insert(alert_channels).values(msgspec.structs.asdict(channel)))
-    return True
 
 
-def delete_channel(connection: Connection, workspace_id: str, channel_id: str) -> bool:
-    """Delete a channel, and what was still to be told by it; False where the workspace has none so called."""
+def delete_channel(connection: Connection, workspace_id: str, channel_id: str) -> None:
+    """Delete a channel, and what was still to be told by it; UnknownChannelError."""
     mine = alert_channels.c.id == channel_id, alert_channels.c.workspace_id == workspace_id
     if connection.execute(delete(alert_channels).where(*mine)).rowcount == 0:
-        return False
+        raise UnknownChannelError(channel_id)
     connection.execute(
         update(alert_deliveries).where(alert_deliveries.c.channel_id == channel_id, _UNDONE).values(next_at=None)
     )
-    return True
 
 
 def list_channels(connection: Connection, workspace_id: str) -> list[Channel]:

@@ -51,6 +51,10 @@ class TooManyBudgetsError(Exception):
     """The workspace has as many budgets as it may."""
 
 
+class UnknownBudgetError(Exception):
+    """The workspace has no budget of this id."""
+
+
 class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A budget to be made; `subject` is a team, the id of a key or of a model, and empty for the workspace."""
 
@@ -116,15 +120,12 @@ class BudgetChanges(msgspec.Struct, frozen=True):
 
 def change_budget(
     connection: Connection, workspace_id: str, budget_id: str, changes: BudgetChanges, today: datetime.date
-) -> bool:
-    """Change a budget; False where the workspace has none so called. Runs that were admitted go on.
-
-    BudgetTakenError.
-    """
+) -> None:
+    """Change a budget; UnknownBudgetError, BudgetTakenError. Runs that were admitted go on."""
     _lock(connection, workspace_id)
     before = find_budget(connection, workspace_id, budget_id, today)
     if before is None:
-        return False
+        raise UnknownBudgetError(budget_id)
     values: dict[str, object] = {"told_refusal": False}
     if changes.limit is not None:
         values["amount"] = changes.limit
@@ -139,16 +140,15 @@ def change_budget(
         connection.execute(update(budgets).where(budgets.c.id == budget_id).values(values))
     except IntegrityError as error:
         raise BudgetTakenError(before.subject) from error
-    return True
 
 
-def delete_budget(connection: Connection, workspace_id: str, budget_id: str) -> bool:
-    """Delete a budget; False where the workspace has none so called."""
+def delete_budget(connection: Connection, workspace_id: str, budget_id: str) -> None:
+    """Delete a budget; UnknownBudgetError."""
     _lock(connection, workspace_id)
     mine = budgets.c.id == budget_id, budgets.c.workspace_id == workspace_id
-    found = connection.execute(delete(budgets).where(*mine)).rowcount > 0
+    if connection.execute(delete(budgets).where(*mine)).rowcount == 0:
+        raise UnknownBudgetError(budget_id)
     _count_budgets(connection, workspace_id)
-    return found
 
 
 def find_budget(connection: Connection, workspace_id: str, budget_id: str, today: datetime.date) -> BudgetRecord | None:

@@ -1,0 +1,113 @@
+"""The documents of budgets, alerts and limits of requests, as types."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias, TypedDict
+
+import msgspec
+
+from fairlead.api.admin.documents import Dollars
+from fairlead.api.http.schemas import Day, Time, Uuid
+from fairlead.domain.ledger.alerts import AlertKind, ChannelKind
+from fairlead.domain.ledger.budgets import PERCENT_MAX, THRESHOLDS, THRESHOLDS_MAX, BudgetPeriod, BudgetScope
+
+Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PERCENT_MAX)]
+Subject: TypeAlias = Annotated[str, msgspec.Meta(max_length=193)]
+Target: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
+ScopeName: TypeAlias = Literal["workspace", "team", "key", "model"]
+PeriodName: TypeAlias = Literal["day", "month", "total"]
+KindName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in ChannelKind]})]
+ReasonName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in AlertKind]})]
+
+
+class BudgetShown(TypedDict):
+    """A budget as it is now: `spent` in the period that began at `since`, `held` for runs under way."""
+
+    id: Uuid
+    scope: ScopeName
+    subject: str | None
+    period: PeriodName
+    since: Day
+    limit: Dollars
+    spent: Dollars
+    held: Dollars
+    thresholds: Sequence[int]
+    is_enforced: bool
+    created_at: Time
+
+
+class NewBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A budget to be made; `subject` is a team, the id of a key or of a model, and absent for the workspace."""
+
+    scope: BudgetScope
+    limit: Dollars
+    period: BudgetPeriod = BudgetPeriod.MONTH
+    subject: Subject | None = None
+    thresholds: Annotated[tuple[Percent, ...], msgspec.Meta(max_length=THRESHOLDS_MAX)] = THRESHOLDS
+    is_enforced: bool = True
+
+
+class BudgetChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be changed of a budget; what is absent stays."""
+
+    limit: Dollars | None = None
+    period: BudgetPeriod | None = None
+    thresholds: Annotated[tuple[Percent, ...], msgspec.Meta(max_length=THRESHOLDS_MAX)] | None = None
+    is_enforced: bool | None = None
+
+
+class NewChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An alert channel to be made: an address of a webhook, or an e-mail address."""
+
+    kind: ChannelKind
+    target: Target
+
+
+class ChannelShown(TypedDict):
+    """An alert channel; `target` is what may be shown of its address."""
+
+    id: Uuid
+    kind: KindName
+    target: str
+    created_at: Time
+
+
+class TellingShown(TypedDict):
+    """An alert as it is told by a channel; the latter may have been deleted."""
+
+    channel: Uuid
+    kind: KindName | None
+    target: str | None
+    tries: int
+    status: int | None
+    error: str | None
+    delivered_at: Time | None
+    gave_up_at: Time | None
+
+
+class AlertShown(TypedDict):
+    """Something that people were told: a sentence, and by which channels."""
+
+    id: int
+    at: Time
+    kind: ReasonName
+    budget: Uuid | None
+    message: str
+    delivered: Sequence[TellingShown]
+
+
+class NewRateLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A limit of requests to be set: of a key by its id, or of a model by its id."""
+
+    scope: Literal["key", "model"]
+    subject: Subject
+    per_minute: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+
+
+class RateLimitShown(TypedDict):
+    """A limit of requests in a minute."""
+
+    id: Uuid
+    scope: Literal["key", "model"]
+    subject: str
+    per_minute: int
+    created_at: Time
