@@ -252,6 +252,31 @@ def test_file_that_was_just_written_is_not_remembered(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S-08")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much a process has read")
+@pytest.mark.parametrize("size", [MIB, LIMIT + 2 * MIB])
+def test_blob_written_here_is_compared_only_after_a_change(tmp_path: Path, size: int, run: Run) -> None:
+    """What the server has hashed as it wrote it is not hashed again; a change in the same moment is found."""
+    shelf = Shelf(tmp_path, "folder")
+
+    async def write() -> str:
+        writer = shelf.blobs.writer(size)
+        await writer.write(os.urandom(size))
+        return await writer.commit()
+
+    name = run(write())
+    path = blob_file(tmp_path / "blobs", name)
+    flip(path)
+    with pytest.raises(BlobDamagedError):
+        run(shelf.read(name))
+    assert run(write()) != name
+    name = run(write())
+    before = _bytes_read()
+    for _ in range(10):
+        assert len(run(shelf.read(name, 0, 1))) == 1
+    assert _bytes_read() - before < 10 * 2 * MIB  # a piece each
+
+
+@pytest.mark.req("S-08")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads what it may not")
 def test_blob_without_read_permission_is_still_read(tmp_path: Path, run: Run) -> None:
     """Anyone who takes the server's rights to its own file away takes nothing from callers."""

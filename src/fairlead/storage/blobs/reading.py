@@ -4,10 +4,11 @@ Files of up to VERIFIED_BYTES_MAX are compared whole, whatever part is asked for
 read from its beginning to its end, and breaks off before its last piece where it is damaged; parts of it are not
 compared, `fairlead audit --blobs` does that.
 
-A file that was compared lately is not compared again: what is remembered is its inode, its size, and the times of its
-last change of content and of anything, of which nobody but the system sets the latter. A file that was changed less
-than two seconds before is not remembered, as a further change might leave the same times. What a disk corrupts by
-itself changes no times, and so nothing is remembered for longer than a minute.
+A file that was written here or compared lately is not compared again: what is remembered is its inode, its size, and
+the times of its last change of content and of anything, of which nobody but the system sets the latter. A file that was
+changed less than two seconds before is not remembered, as a further change might leave the same times; one that was
+written here is given an older time, which any change would replace. What a disk corrupts by itself changes no times,
+and so nothing is remembered for longer than a minute.
 """
 
 import asyncio
@@ -112,7 +113,7 @@ class BlobVerifier:
         """
         blob = OpenBlob(name, _opened(path))
         try:
-            if blob.state not in (trusted, self._remembered(name)) and blob.state.size <= self.limit:
+            if blob.state.size <= self.limit and blob.state != trusted and not self.knows(name, blob.state):
                 self._compare(blob)
         except BaseException:
             blob.file.close()
@@ -124,23 +125,40 @@ class BlobVerifier:
         with self.open(path, name) as blob:
             return blob.state
 
-    def _compare(self, blob: OpenBlob) -> None:
-        settled_before = time.time_ns() - self._settled_ns
-        blob.check_name()
-        is_settled = max(blob.state.modified_ns, blob.state.changed_ns) < settled_before
+    def knows(self, name: str, state: FileState) -> bool:
+        """Whether a blob's file was written here or compared lately, in the state it has now."""
         with self._lock:
-            if not is_settled or _state(blob.file) != blob.state:
-                self._known.pop(blob.name, None)
-                return
-            self._known[blob.name] = blob.state, time.monotonic() + self._remembered_seconds
-            self._known.move_to_end(blob.name)
+            known, until = self._known.get(name, (None, 0.0))
+        return known == state and until > time.monotonic()
+
+    def trust(self, path: Path, name: str) -> None:
+        """Remember a blob's file that was just written here, under the name of its bytes; OSError."""
+        with _opened(path) as file:
+            self._remember(name, _state(file))
+
+    def note_compared(self, blob: OpenBlob, begun_ns: int) -> None:
+        """Remember a blob's file that is as its name says, where it has not been changed for a while before `begun_ns`.
+
+        That is when the comparison began, in nanoseconds since 1970.
+        """
+        is_settled = max(blob.state.modified_ns, blob.state.changed_ns) < begun_ns - self._settled_ns
+        if is_settled and _state(blob.file) == blob.state:
+            self._remember(blob.name, blob.state)
+            return
+        with self._lock:
+            self._known.pop(blob.name, None)
+
+    def _compare(self, blob: OpenBlob) -> None:
+        begun_ns = time.time_ns()
+        blob.check_name()
+        self.note_compared(blob, begun_ns)
+
+    def _remember(self, name: str, state: FileState) -> None:
+        with self._lock:
+            self._known[name] = state, time.monotonic() + self._remembered_seconds
+            self._known.move_to_end(name)
             while len(self._known) > _REMEMBERED_MOST:
                 self._known.popitem(last=False)
-
-    def _remembered(self, name: str) -> FileState | None:
-        with self._lock:
-            state, until = self._known.get(name, (None, 0.0))
-        return state if until > time.monotonic() else None
 
 
 async def read_file(path: Path, name: str, start: int, end: int, verifier: BlobVerifier) -> AsyncGenerator[bytes, None]:
@@ -190,14 +208,17 @@ async def _rest(path: Path, name: str, part: _Part, verifier: BlobVerifier) -> A
         yield part.first
     if part.start + len(part.first) == part.end:
         return
-    is_compared = (part.start, part.end) == (0, part.state.size) and part.state.size > verifier.limit
-    digest = blake3(part.first)
+    is_whole = (part.start, part.end) == (0, part.state.size)
+    is_compared = is_whole and part.state.size > verifier.limit and not verifier.knows(name, part.state)
+    digest, begun_ns = blake3(part.first), time.time_ns()
     with await asyncio.to_thread(verifier.open, path, name, part.state) as blob:
         for start in range(part.start + PIECE_BYTES, part.end, PIECE_BYTES):
             end = min(start + PIECE_BYTES, part.end)
             piece = await asyncio.to_thread(_next, blob, start, end, digest if is_compared else None)
-            if is_compared and end == part.end and digest.hexdigest() != name:
-                await asyncio.to_thread(blob.check_name)  # it may have the name of the first versions
+            if is_compared and end == part.end:
+                if digest.hexdigest() != name:
+                    await asyncio.to_thread(blob.check_name)  # it may have the name of the first versions
+                verifier.note_compared(blob, begun_ns)
             yield piece
 
 

@@ -241,12 +241,18 @@ class StoredBlobs:
         """Make what a function spools a blob of a folder, and take away what it was made of."""
         adopted, spooled = spool()
         try:
-            self._folders.move(spooled, root / _path(adopted.name))
+            self._move(spooled, root, adopted.name)
         except BaseException:
             take_away(spooled)
             raise
         take_away(*made)
         return adopted
+
+    def _move(self, spooled: Path, root: Path, name: str) -> None:
+        """Make a spooled file the blob of a folder; its name was made of its bytes as they were written."""
+        path = root / _path(name)
+        self._folders.move(spooled, path)
+        self._verifier.trust(path, name)
 
     async def check_writable(self) -> None:
         """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
@@ -421,7 +427,7 @@ class StoredBlobs:
         """Make a spooled file the blob of a name, whole or not at all; BlobsUnavailableError."""
         try:
             if self._root is not None:
-                await asyncio.to_thread(self._folders.move, spooled, self._root / _path(name))
+                await asyncio.to_thread(self._move, spooled, self._root, name)
             else:
                 await obstore.put_async(
                     self._store, _path(name), spooled, chunk_size=self._parts, max_concurrency=_PARTS_AT_ONCE

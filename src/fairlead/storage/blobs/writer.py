@@ -13,6 +13,8 @@ from fairlead.storage.blobs.errors import BlobsUnavailableError, BlobTooLargeErr
 from fairlead.storage.blobs.local_files import discard, write_all, write_out
 
 _BUFFER_BYTES: Final = 1024 * 1024
+_PART_BYTES: Final = 2 * _BUFFER_BYTES
+"""How much is written out to the disk at a time, while the next part is written."""
 
 
 class SpooledWriter:
@@ -31,7 +33,7 @@ class SpooledWriter:
         self._waiting_bytes = 0
         self._digest = blake3()
         self._file: Any = None
-        self._spooled = 0
+        self._spooled = self._written_out = 0
         self._busy: asyncio.Future[None] | None = None
         self._name: str | None = None
 
@@ -95,5 +97,6 @@ class SpooledWriter:
         self._spooled += len(whole)
         if durably:
             os.fsync(self._file.fileno())
-        else:
-            write_out(self._file.fileno(), self._spooled - len(whole), self._spooled)
+        elif self._spooled - self._written_out >= _PART_BYTES:
+            write_out(self._file.fileno(), self._written_out, self._spooled)
+            self._written_out = self._spooled
