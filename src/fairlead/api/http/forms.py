@@ -22,6 +22,8 @@ _NAME_BYTES_MAX: Final = 2_000
 _AROUND_BYTES_MAX: Final = 2**20
 """What a body may have around the bytes of its file: boundaries, headers, fields, a file nobody asked for."""
 _PIECE_SECONDS: Final = 60.0
+_STEP_SECONDS: Final = 1.0
+"""The steps in which the bound of a piece moves on: a timer for every piece is a twentieth of what an upload costs."""
 _BODY_SECONDS: Final = 3600.0
 
 
@@ -49,9 +51,9 @@ async def read_form(request: Request, file: str, sink: Sink, limit: int) -> Form
     reading = _Reading(file, sink)
     left = limit + _AROUND_BYTES_MAX
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(_PIECE_SECONDS) as bound:
             parser = MultipartParser(_boundary(request), reading.callbacks())
-            async for chunk in _chunks(request):
+            async for chunk in _pieces(request, bound):
                 left -= len(chunk)
                 if left < 0:
                     raise JobFaultError(FileTooLarge(limit))
@@ -71,8 +73,8 @@ async def read_form(request: Request, file: str, sink: Sink, limit: int) -> Form
 async def read_body(request: Request, sink: Sink) -> None:
     """Read a body that is a file, whose bytes go to `sink`, which bounds them; FaultError, CallerLeftError."""
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for chunk in _chunks(request):
+        async with asyncio.timeout(_PIECE_SECONDS) as bound:
+            async for chunk in _pieces(request, bound):
                 if chunk:
                     await sink.write(chunk)
     except ClientDisconnect as error:
@@ -89,16 +91,16 @@ def _boundary(request: Request) -> bytes:
     return boundary
 
 
-async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    """The body in pieces, each of which must come in time."""
-    stream = aiter(request.stream())
-    while True:
-        async with asyncio.timeout(_PIECE_SECONDS):
-            try:
-                chunk = await anext(stream)
-            except StopAsyncIteration:
-                return
-        yield chunk
+async def _pieces(request: Request, bound: asyncio.Timeout) -> AsyncIterator[bytes]:
+    """The body in pieces, each of which moves the bound of the next one on, until the bound of the whole body."""
+    loop = asyncio.get_running_loop()
+    last = loop.time() + _BODY_SECONDS
+    due = 0.0
+    async for piece in request.stream():
+        if (now := loop.time()) + _PIECE_SECONDS - _STEP_SECONDS > due:
+            due = min(last, now + _PIECE_SECONDS)
+            bound.reschedule(due)
+        yield piece
 
 
 class _Reading:
