@@ -50,6 +50,7 @@ def test_every_section_of_rules_is_on_the_page() -> None:
         "K": "Contracts of released clients",
         "A": "Administration",
         "S": "Isolation",
+        "M": "Many servers",
     }
 
 

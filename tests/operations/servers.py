@@ -295,6 +295,7 @@ class Server:
     ) -> None:
         """Wire the parts together."""
         self.database = database
+        self.server_id = server_id
         self.seen: list[Observation] = []
         self.now_ns = time.time_ns()
         self.clock = Clock(lambda: self.now_ns)
@@ -331,7 +332,7 @@ class Server:
             self.catalog, credentials, self.own_keys, self.bodies, self.stored, self.clock, DAY_MS, BASE_URL, ()
         )
         self.voider = Voider(self.executor, self.clock, WEEK_MS)
-        self.presence = ServerPresence(database, self.clock, observe, server_id, alone=True, silent_ms=20_000)
+        self.presence = self.presence_of(alone=True)
         self.throughput = Throughput()
         self.work = RunWork(
             database, self.exchange, self.resumer, self.executor, self.voider, self.clock, observe, server_id, WEEK_MS,
@@ -341,6 +342,18 @@ class Server:
         self.queue: RunQueue = WorkQueue(self.work, database, store, self.clock, observe, self.presence, DAY_MS)
         self.collector = Collector(database, self.results, self.clock, self.throughput)
         self.canceller = Canceller(database, self.journal, self.wakeups, self.clock, observe, WEEK_MS)
+
+    def presence_of(self, *, alone: bool) -> ServerPresence:
+        """The presence of this server, by its clock; silent for 20 seconds, others take it to be dead."""
+        return ServerPresence(
+            self.database,
+            self.clock,
+            self.seen.append,
+            self.server_id,
+            alone=alone,
+            silent_ms=20_000,
+            monotonic=lambda: self.now_ns / 1e9,
+        )
 
     def keeper_of_keys(self, secret: int = 0) -> ProviderKeys:
         """Make what keeps the callers' own keys, with one of several secrets."""

@@ -154,7 +154,15 @@ class SimulatedServer:
         )  # fmt: skip
         resumer = Resumer(world.catalog, credentials, own_keys, bodies, stored, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)
-        self.presence = ServerPresence(database, clock, observe, name, alone=alone, silent_ms=20_000)
+        self.presence = ServerPresence(
+            database,
+            clock,
+            observe,
+            name,
+            alone=alone,
+            silent_ms=20_000,
+            monotonic=asyncio.get_running_loop().time,
+        )
         throughput, timeout_ms = Throughput(), world.scenario.plan.queue_timeout_ms
         work = RunWork(
             database, self.exchange, resumer, self.executor, voider, clock, observe, name, WEEK_MS, throughput

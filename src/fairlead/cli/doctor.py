@@ -20,6 +20,7 @@ from fairlead.operations.assets.stored_files import BlobAudit
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.books import audit
+from fairlead.operations.work.presence import clock_ahead
 from fairlead.server.confinement import examine_confinement, packs_folder
 from fairlead.server.installation import (
     DataDirectoryError,
@@ -36,6 +37,8 @@ from fairlead.storage.db.database import file_of
 
 _FILES_WANTED: Final = 4096
 _FREE_MIB_WANTED: Final = 512
+_CLOCK_SECONDS: Final = 1.0
+"""How far a clock may be off from the database's before the times in answers and logs mislead."""
 
 
 class _ProblemError(Exception):
@@ -139,6 +142,16 @@ def _books(settings: Settings) -> str:
     return f"{report.totals['entries']} entries add up"
 
 
+def _clock(settings: Settings) -> str:
+    if file_of(settings.database_url()) is not None:
+        return "SQLite has this machine's"
+    ahead = in_database(settings, lambda opened: clock_ahead(opened, Clock()))
+    told = f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} the database's"
+    if abs(ahead) > _CLOCK_SECONDS:
+        raise _WarningError(f"it is {told}; leases do not depend on it, but times in answers and logs do")
+    return told
+
+
 def _files(settings: Settings) -> str:
     blobs = stored_blobs(settings)
     file = file_of(settings.database_url())
@@ -206,6 +219,7 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("catalog", _catalog),
     ("provider keys", _provider_keys),
     ("database and books", _books),
+    ("clock", _clock),
     ("stored files", _files),
     ("node packs", _node_packs),
     ("subscriptions", _subscriptions),

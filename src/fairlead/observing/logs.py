@@ -18,6 +18,7 @@ from fairlead.observing.observations import (
     BlobMissing,
     BlobTrouble,
     CatalogRefused,
+    ClockCompared,
     ConfinementMissing,
     CredentialRefused,
     DatabaseTrouble,
@@ -180,7 +181,7 @@ class Logs:
             case RunEnded():
                 if self._level <= LEVELS["info"]:
                     self._observe_run(observation)
-            case RunClaimed() | QueueDepth() | JobsUnderWay():
+            case RunClaimed() | QueueDepth() | JobsUnderWay() | ClockCompared():
                 pass  # as often as there are runs or seconds: for the metrics
             case NodePackLoaded(error=str()) | NodeClassesShadowed():
                 self._write("warning", observation)

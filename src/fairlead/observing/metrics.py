@@ -20,6 +20,7 @@ from fairlead.observing.observations import (
     CallRepeated,
     CancelPassedOn,
     CatalogRefused,
+    ClockCompared,
     CredentialRefused,
     DatabaseTrouble,
     DeadlinePassed,
@@ -150,7 +151,7 @@ class _LegCounters:
 
 
 class _QueueMeters:
-    """Measures the queue: how long it is, and how long runs stand in it."""
+    """Measures the queue: how long it is, how long runs stand in it, and the clock by which servers lease them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting = Gauge(
@@ -166,8 +167,16 @@ class _QueueMeters:
             registry=registry,
         )
 
-    def observe(self, observation: QueueDepth | RunClaimed) -> None:
+        self._clock_ahead = Gauge(
+            "fairlead_clock_ahead_seconds",
+            "How far this machine's clock is ahead of the database's.",
+            registry=registry,
+        )
+
+    def observe(self, observation: QueueDepth | RunClaimed | ClockCompared) -> None:
         match observation:
+            case ClockCompared(ahead=ahead):
+                self._clock_ahead.set(ahead)
             case QueueDepth(waiting=waiting, parked=parked):
                 self._waiting.set(waiting)
                 self._parked.set(parked)
@@ -316,7 +325,7 @@ class Metrics:
         match observation:
             case RunEnded():
                 self._runs.observe(observation)
-            case QueueDepth() | RunClaimed():
+            case QueueDepth() | RunClaimed() | ClockCompared():
                 self._queue.observe(observation)
             case FaultAnswered(result=result):
                 self._faults.labels(result).inc()

@@ -174,6 +174,12 @@ class DatabaseTrouble(msgspec.Struct, frozen=True):
     error: str
 
 
+class ClockCompared(msgspec.Struct, frozen=True):
+    """The machine's clock was compared with the database's, by which leases are renewed: `ahead` in seconds."""
+
+    ahead: float
+
+
 class JournalSplit(msgspec.Struct, frozen=True):
     """A batch failed for one of its entries and is being written in parts."""
 
@@ -427,6 +433,7 @@ Observation: TypeAlias = (
     | CancelPassedOn
     | RunSuperseded
     | DatabaseTrouble
+    | ClockCompared
     | JournalSplit
     | CatalogLoaded
     | CatalogRefused

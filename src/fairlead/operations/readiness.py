@@ -35,7 +35,7 @@ class Readiness:
     Only one look is under way at a time: one that hangs is reported to all, and not repeated.
     """
 
-    def __init__(self, database: Database, write_row: Work[None], write_file: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, database: Database, write_row: Work[object], write_file: Callable[[], Awaitable[None]]) -> None:
         self._database = database
         self._write_row = write_row
         self._write_file = write_file

@@ -238,7 +238,9 @@ def _admitter(base: Base, working: _Working) -> Admitter:
 
 def _presence(settings: Settings, base: Base, working: _Working) -> ServerPresence:
     silent_ms = int(settings.silent_server_seconds * 1000)
-    return ServerPresence(base.database, base.clock, base.observe, working.server_id, base.alone, silent_ms)
+    return ServerPresence(
+        base.database, base.clock, base.observe, working.server_id, alone=base.alone, silent_ms=silent_ms
+    )
 
 
 def _dispatcher(

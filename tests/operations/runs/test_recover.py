@@ -1,6 +1,6 @@
 """Takeover: runs of silent servers are repeated where that is safe, polled where possible, given up otherwise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,13 +9,18 @@ from msgspec.structs import replace
 from conftest import Run
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.runs.entries import Acceptance
-from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunTakenOver
+from fairlead.observing.observations import ClockCompared, DatabaseTrouble, RunEnded, RunTakenOver
 from fairlead.operations.ledger.books import audit
 from operations.servers import CENT, DOLLAR, DONE, Partner, Server
 from storage.bookings import Books
 
 Start = Callable[[str], Server]
 Crash = Callable[..., None]
+
+_ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""Where the database has the clock of the server, which tests set."""
+_ON_POSTGRESQL = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+"""Where the database has a clock of its own."""
 
 
 @pytest.fixture
@@ -118,14 +123,105 @@ def test_server_does_not_take_over_its_own_runs(server: Server, crash: Crash, bo
     assert books.state()["attempt"] == 1
 
 
-def test_runs_of_a_living_server_are_left_alone(start_server: Start, crash: Crash, run: Run) -> None:
-    """Where servers share a database, one that was seen lately keeps its runs."""
+class _Peers:
+    """Servers that share a database: what each believes of the others, as their clocks go on."""
+
+    def __init__(self, servers: Sequence[Server], run: Run) -> None:
+        self.servers = servers
+        self.presences = [server.presence_of(alone=False) for server in servers]
+        self._run = run
+
+    def pass_seconds(self, seconds: int, *, announcing: Collection[int] = (0, 1)) -> None:
+        """Let so many seconds pass, in which some of the servers announce themselves every five."""
+        for _ in range(0, seconds, 5):
+            for server in self.servers:
+                server.now_ns += 5 * 10**9
+            for number in announcing:
+                self._run(self.presences[number].announce())
+
+    def take_over(self, number: int) -> int:
+        """How many runs a server takes over now."""
+        queue = replace(self.servers[number].queue, presence=self.presences[number])
+        taken: int = self._run(queue.take_over())
+        return taken
+
+
+@pytest.fixture
+def peers(start_server: Start, run: Run) -> _Peers:
+    """Return two servers that share a database, with clocks that agree."""
+    servers = [start_server("server-1"), start_server("server-2")]
+    servers[1].now_ns = servers[0].now_ns
+    return _Peers(servers, run)
+
+
+@pytest.mark.req("M-01")
+@_ON_SQLITE
+def test_runs_of_a_living_server_are_left_alone(peers: _Peers, crash: Crash) -> None:
+    """Where servers share a database, one that was seen lately keeps its runs; one that fell silent loses them."""
     crash("careful-now")
-    first, second = start_server("server-1"), start_server("server-2")
-    shared = replace(second.queue, presence=replace(second.presence, alone=False))
-    run(first.presence.announce())
-    assert run(shared.take_over()) == 0
-    assert run(take_over(second)) == 1
+    peers.pass_seconds(60)
+    assert peers.take_over(1) == 0
+    peers.pass_seconds(15, announcing=[1])
+    assert peers.take_over(1) == 0
+    peers.pass_seconds(10, announcing=[1])
+    assert peers.take_over(1) == 1
+
+
+@pytest.mark.req("M-01")
+@_ON_SQLITE
+def test_outage_of_the_database_disowns_nobody(peers: _Peers, crash: Crash) -> None:
+    """After an outage everybody looks dead: the first server back waits until the others could renew their leases."""
+    crash("careful-now")
+    peers.pass_seconds(60)
+    for server in peers.servers:
+        server.database.refusals = 5
+    peers.pass_seconds(30)
+    peers.pass_seconds(5, announcing=[1])
+    assert peers.take_over(1) == 0
+    peers.pass_seconds(60)
+    assert peers.take_over(1) == 0
+
+
+@pytest.mark.req("M-01")
+@_ON_SQLITE
+def test_hanging_database_disowns_nobody(peers: _Peers, crash: Crash) -> None:
+    """A server that could not announce itself for long looks at nobody else before it has done so for long."""
+    crash("careful-now")
+    peers.pass_seconds(60)
+    peers.pass_seconds(40, announcing=())
+    assert peers.take_over(1) == 0
+    peers.pass_seconds(5, announcing=[1])
+    assert peers.take_over(1) == 0
+    peers.pass_seconds(25, announcing=[1])
+    assert peers.take_over(1) == 1
+
+
+@pytest.mark.req("M-01")
+@_ON_SQLITE
+def test_server_that_has_just_started_takes_over_nobody(peers: _Peers, crash: Crash) -> None:
+    """A server that starts after an outage sees old leases only: it first gives the others time to renew theirs."""
+    crash("careful-now")
+    peers.pass_seconds(60, announcing=[0])
+    peers.pass_seconds(30, announcing=())
+    peers.pass_seconds(15, announcing=[1])
+    assert peers.take_over(1) == 0
+    peers.pass_seconds(10, announcing=[1])
+    assert peers.take_over(1) == 1
+
+
+@pytest.mark.req("M-01")
+@_ON_POSTGRESQL
+def test_clock_that_is_ahead_takes_over_nobody(peers: _Peers, crash: Crash, run: Run) -> None:
+    """Leases are those of the database's clock, whatever the machine of a server believes the time to be."""
+    crash("careful-now")
+    peers.servers[1].now_ns += 86_400 * 10**9
+    for _ in range(3):
+        peers.servers[1].now_ns += 15 * 10**9
+        for presence in peers.presences:
+            run(presence.announce())
+    assert peers.presences[1].may_take_over
+    assert peers.take_over(1) == 0
+    assert max(found.ahead for found in peers.servers[1].observed(ClockCompared)) > 86_000
 
 
 def test_takeover_survives_an_unavailable_database(start_server: Start, crash: Crash, run: Run) -> None:

@@ -14,7 +14,7 @@ from fairlead.domain.work.entries import Superseded
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.runs import runs
 from fairlead.storage.runs.queue import QUEUE
-from fairlead.storage.work.table import OwnedWork
+from fairlead.storage.work.table import OwnedWork, announce_server
 from storage.bookings import (
     LAB,
     NOW,
@@ -248,8 +248,8 @@ def test_runs_of_living_servers_are_not_taken_over(books: Books) -> None:
     """A server that was seen lately keeps its runs, and nobody takes his own."""
     books.open(balance=500)
     books.write(admission("run-1", server_id="alive"), admission("run-2", server_id="silent"))
-    books.do(lambda c: runs.announce_server(c, "alive", NOW + 1, 0))
-    books.do(lambda c: runs.announce_server(c, "silent", NOW - 1, 0))
+    books.do(lambda c: announce_server(c, "alive", NOW + 1, 0))
+    books.do(lambda c: announce_server(c, "silent", NOW - 1, 0))
     assert [run.run_id for run in books.take_over("server-2", NOW)] == ["run-2"]
     assert books.take_over("server-2", NOW) == []
 
@@ -281,16 +281,16 @@ def test_silent_servers_without_runs_are_forgotten(books: Books) -> None:
     """A server long silent is forgotten, unless it left runs behind."""
     books.open(balance=500)
     books.write(admission(server_id="owner"))
-    books.do(lambda c: runs.announce_server(c, "owner", NOW, 0))
-    books.do(lambda c: runs.announce_server(c, "empty", NOW, 0))
-    books.do(lambda c: runs.announce_server(c, "fresh", NOW + 10, NOW + 5))
+    books.do(lambda c: announce_server(c, "owner", NOW, 0))
+    books.do(lambda c: announce_server(c, "empty", NOW, 0))
+    books.do(lambda c: announce_server(c, "fresh", NOW + 10, NOW + 5))
     assert [row["id"] for row in books.rows("SELECT id FROM servers ORDER BY id")] == ["fresh", "owner"]
 
 
 def test_announcement_updates_the_servers_row(books: Books) -> None:
     """Announcing again moves the time it was seen."""
-    books.do(lambda c: runs.announce_server(c, "server-1", NOW, 0))
-    books.do(lambda c: runs.announce_server(c, "server-1", NOW + 7, 0))
+    books.do(lambda c: announce_server(c, "server-1", NOW, 0))
+    books.do(lambda c: announce_server(c, "server-1", NOW + 7, 0))
     assert books.rows("SELECT * FROM servers") == [{"id": "server-1", "seen_at": NOW + 7}]
 
 

@@ -1,44 +1,99 @@
-"""A server's sign of life: its work is its own until it falls silent."""
+"""A server's lease on its work, renewed by a sign of life; its times are those of the database's clock (M-01)."""
 
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
-from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.observing.observations import ClockCompared, DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
-from fairlead.storage.runs import runs
+from fairlead.storage.work.table import announce_server, database_time
 
 _FORGET_AFTER_MS: Final = 86_400_000
+_NEVER: Final = 0
 
 
-class ServerPresence(msgspec.Struct, frozen=True):
-    """Says that the server `server_id` is alive.
+class ServerPresence:
+    """Says that the server `server_id` is alive, and which others are not.
 
     `alone`: no other server can share the database (an exclusive data directory). Otherwise a server is taken to be
-    dead that was silent for `silent_ms`.
+    dead that was silent for `silent_ms`. After an outage of the database everybody looks so: a server disowns nobody
+    until it has renewed its own lease for that long without a gap, in which all that live have renewed theirs.
     """
 
-    database: Database
-    clock: Clock
-    observe: Observer
-    server_id: str
-    alone: bool
-    silent_ms: int
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        observe: Observer,
+        server_id: str,
+        *,
+        alone: bool,
+        silent_ms: int,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.server_id: Final = server_id
+        self.silent_ms: Final = silent_ms
+        self._database = database
+        self._clock = clock
+        self._observe = observe
+        self._alone = alone
+        self._monotonic = monotonic
+        self._renewed_at: float | None = None
+        """By a clock that nobody sets; None before the first time, and after a failure."""
+        self._renewed_at_ms = _NEVER
+        """The same by the database's clock."""
+        self._unbroken_since = 0.0
 
     async def announce(self) -> None:
         """Say that this server is alive, and forget those long silent."""
         try:
-            await self.database.write(self.announce_in)
+            now_ms = await self._database.write(self.announce_in)
         except DatabaseUnavailableError as error:
-            self.observe(DatabaseTrouble("announce", str(error)))
+            self._renewed_at = None
+            self._observe(DatabaseTrouble("announce", str(error)))
+            return
+        self._note_renewal(now_ms)
+        self._observe(ClockCompared((self._clock.now_ms() - now_ms) / 1000))
 
-    def announce_in(self, connection: Any) -> None:
-        """The same, within a transaction."""
-        now = self.clock.now_ms()
-        runs.announce_server(connection, self.server_id, now, now - _FORGET_AFTER_MS)
+    def announce_in(self, connection: Any) -> int:
+        """The same, within a transaction; the time (ms) by the database's clock."""
+        now = database_time(connection, self._clock.now_ms())
+        announce_server(connection, self.server_id, now, now - _FORGET_AFTER_MS)
+        return now
 
-    def silent_since(self) -> int:
-        """The time (ms) since which a server is dead that was not seen."""
-        now = self.clock.now_ms()
-        return now if self.alone else now - self.silent_ms
+    @property
+    def may_take_over(self) -> bool:
+        """Whether this server knows well enough which others are alive."""
+        if self._alone:
+            return True
+        if self._renewed_at is None:
+            return False
+        now = self._monotonic()
+        is_current = (now - self._renewed_at) * 1000 < self.silent_ms
+        return is_current and (now - self._unbroken_since) * 1000 >= self.silent_ms
+
+    def silent_since(self, connection: Any) -> int:
+        """The time (ms), by the database's clock, since which a server is dead that was not seen."""
+        now = database_time(connection, self._clock.now_ms())
+        if self._alone:
+            return now
+        # A clock that was set since this server renewed its lease says nothing of the others.
+        return now - self.silent_ms if now - self._renewed_at_ms < self.silent_ms else _NEVER
+
+    def _note_renewal(self, now_ms: int) -> None:
+        now = self._monotonic()
+        is_next = (
+            self._renewed_at is not None
+            and max((now - self._renewed_at) * 1000, now_ms - self._renewed_at_ms) < self.silent_ms
+        )
+        if not is_next:
+            self._unbroken_since = now
+        self._renewed_at, self._renewed_at_ms = now, now_ms
+
+
+async def clock_ahead(database: Database, clock: Clock) -> float:
+    """How many seconds this machine's clock is ahead of the database's; DatabaseUnavailableError."""
+    before = clock.now_ms()
+    now_ms = await database.read(lambda c: database_time(c, clock.now_ms()))
+    return ((before + clock.now_ms()) / 2 - now_ms) / 1000

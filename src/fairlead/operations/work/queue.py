@@ -144,10 +144,13 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
 
     async def take_over(self) -> int:
         """Take over a batch of work whose server fell silent; how much that was, 0 also where there is no room."""
-        if not self.kind.can_take_over():
+        presence, table = self.presence, self.kind.table
+        if not (presence.may_take_over and self.kind.can_take_over()):
             return 0
-        server_id, since = self.presence.server_id, self.presence.silent_since()
-        found = await self._find("take over", lambda c: self.kind.table.orphans(c, server_id, since, TAKEN_AT_ONCE))
+        found = await self._find(
+            "take over",
+            lambda c: table.orphans(c, presence.server_id, presence.silent_since(c), TAKEN_AT_ONCE),
+        )
         return await self._take(found or ())
 
     async def end_strays(self) -> int:

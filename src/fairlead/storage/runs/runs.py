@@ -1,22 +1,14 @@
 """Runs: whose they are, letting them go, and finding them again."""
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from fairlead.domain.runs.entries import Stray
 from fairlead.domain.runs.states import WORKING, RunState
-from fairlead.storage.db.tables import runs, servers
+from fairlead.storage.db.tables import runs
 from fairlead.storage.work.table import in_state
 
 _NOBODY = "nobody"
 """Owns the runs that a server has let go; never seen alive."""
-
-
-def announce_server(connection: Connection, server_id: str, now: int, forget_before: int) -> None:
-    """Say that a server is alive: its runs are its own until it falls silent. Forgets servers long silent."""
-    if connection.execute(update(servers).where(servers.c.id == server_id).values(seen_at=now)).rowcount == 0:
-        connection.execute(insert(servers).values(id=server_id, seen_at=now))
-    owners = select(runs.c.server_id).where(in_state(runs, WORKING))
-    connection.execute(servers.delete().where(servers.c.seen_at < forget_before, servers.c.id.not_in(owners)))
 
 
 def find_stray(connection: Connection, run_id: str) -> Stray | None:

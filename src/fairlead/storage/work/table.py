@@ -1,13 +1,28 @@
-"""The statements that find work, made once for each table of work."""
+"""The statements that find work, made once for each table of work; and the servers whose work it is."""
 
 import enum
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, func, literal_column, or_, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Table,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
 
-from fairlead.storage.db.tables import servers, workspaces
+from fairlead.domain.runs.states import WORKING
+from fairlead.storage.db.statements import is_sqlite
+from fairlead.storage.db.tables import runs, servers, workspaces
 from fairlead.storage.work.released import ReleasedLookup
 
 
@@ -36,6 +51,22 @@ def in_state(table: Table, states: Iterable[enum.StrEnum]) -> ColumnElement[bool
     those indexes.
     """
     return or_(*(table.c.state == literal_column(f"'{state.value}'") for state in sorted(states)))
+
+
+_DATABASE_TIME: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
+
+
+def database_time(connection: Connection, machine_ms: int) -> int:
+    """The time in ms since 1970 by the clock of the database: SQLite has the machine's, given as `machine_ms`."""
+    return machine_ms if is_sqlite(connection) else int(connection.execute(_DATABASE_TIME).scalar_one())
+
+
+def announce_server(connection: Connection, server_id: str, now: int, forget_before: int) -> None:
+    """Say that a server is alive: its work is its own until it falls silent. Forgets servers long silent."""
+    if connection.execute(update(servers).where(servers.c.id == server_id).values(seen_at=now)).rowcount == 0:
+        connection.execute(insert(servers).values(id=server_id, seen_at=now))
+    owners = select(runs.c.server_id).where(in_state(runs, WORKING))
+    connection.execute(servers.delete().where(servers.c.seen_at < forget_before, servers.c.id.not_in(owners)))
 
 
 class WorkTable:
