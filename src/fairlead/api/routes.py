@@ -3,6 +3,7 @@
 from typing import Final, Literal, NotRequired, TypedDict
 
 from fairlead.api.assets import AssetHandlers
+from fairlead.api.console import ConsoleHandlers
 from fairlead.api.http.route import (
     FILE_ANSWERS,
     IF_NONE_MATCH,
@@ -44,7 +45,30 @@ class Readiness(TypedDict):
     engine_confinement: NotRequired[EngineConfinement]
 
 
+_PAGE: Final = Answer("The document of every page, or a file.", str, ("text/html",), ("etag!", "cache-control!"))
+
 ROUTES: Final = (
+    Route(
+        "GET",
+        "/",
+        ConsoleHandlers.show_console,
+        "Open the console",
+        {200: _PAGE, 304: KNOWN},
+        (404,),
+        (IF_NONE_MATCH,),
+        access=Access.NOTHING,
+        aliases=("/console",),
+    ),
+    Route(
+        "GET",
+        "/console/{file:path}",
+        ConsoleHandlers.show_console_file,
+        "Open a page of the console, or fetch a file of it",
+        {200: _PAGE, 304: KNOWN},
+        (404,),
+        (IF_NONE_MATCH,),
+        access=Access.NOTHING,
+    ),
     Route(
         "GET",
         "/assets/{asset_id}",
@@ -114,6 +138,7 @@ API: Final = Api(
     routes=ROUTES,
     path_parameters=path_parameters(
         asset_id="The id of an asset.",
+        file="A file of the console, or the address of a page.",
         provider="The first part of a model's id.",
         model="The second part of a model's id, and `.json`.",
     ),

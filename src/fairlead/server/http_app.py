@@ -1,7 +1,11 @@
 """The HTTP application: every API's handlers, with what each needs."""
 
-from fairlead import __version__
+from pathlib import Path
+from typing import Final
+
+import fairlead
 from fairlead.api.application import Application
+from fairlead.api.console import ConsoleHandlers
 from fairlead.api.http.asgi import AsgiApplication
 from fairlead.api.http.cross_origin import CrossOrigin
 from fairlead.api.http.forwarding import BaseUrls
@@ -33,6 +37,8 @@ from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
 from fairlead.server.settings import SELF_HOSTED, Settings
 
+_CONSOLE: Final = Path(fairlead.__file__).parent / "console"
+
 
 def application(
     settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, metrics: Metrics, readiness: Readiness
@@ -49,6 +55,7 @@ def application(
                 WebhookHandlers(DeliveryLog(base.database), runs.posting.webhook_secrets),
                 UsageHandlers(UsageReader(base.database, base.clock)),
                 base.assets.handlers,
+                ConsoleHandlers(_CONSOLE),
                 _operator(settings, jobs, metrics, readiness),
                 DocumentHandlers(describe_served(settings)),
             )
@@ -76,7 +83,7 @@ def describe_served(settings: Settings) -> Served:
     open_jobs = settings.jobs_surface == SELF_HOSTED and settings.static_token is None
     return Served(
         header_names(settings),
-        __version__,
+        fairlead.__version__,
         workflows=settings.engine,
         open_jobs=open_jobs,
         registry_prefix=settings.registry_prefix,
