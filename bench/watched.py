@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.frames import PLAIN, pack_broadcast
 from fairlead.api.cloud.socket import CloudSocket
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
 from fairlead.messaging.event_hub import Broadcast, EventHub
@@ -118,7 +119,9 @@ async def _serve(listener: socket.socket, folder: Path) -> None:
     await migrate(database)
     workspace_id = await create_workspace(database, NewWorkspace(name="lab"), clock)
     key = await issue_key(database, "lab", "a key", None, _PREFIX, clock)
-    callers = CloudCallers(Authenticator(database, None), RateWindows(database, (), clock, print), _PREFIX)
+    callers = CloudCallers(
+        Authenticator(database, None), RateWindows(database, (), clock, print), CredentialReader(_PREFIX)
+    )
     application = CloudSocket(event_hub, callers, _nothing_left, print)
     config = uvicorn.Config(
         application, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False

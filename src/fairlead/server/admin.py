@@ -9,14 +9,12 @@ from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
 from fairlead.api.admin.members import MemberHandlers
 from fairlead.api.admin.sessions import SessionHandlers
-from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
-from fairlead.api.http.sessions import SessionCookies
 from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
 from fairlead.operations.accounts.request_limits import RequestLimits
 from fairlead.operations.accounts.sessions import Sessions
 from fairlead.operations.outages import AnsweringDatabase
-from fairlead.server.base import Base, header_names
+from fairlead.server.base import Base, credential_reader, header_names
 from fairlead.server.runs import Runs
 from fairlead.server.settings import Settings
 
@@ -28,16 +26,17 @@ A key has 256 bits of chance in it, so this bounds the work that a stranger can 
 
 
 def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
-    """Make the administration API."""
+    """Make the administration API.
+
+    What it reads and changes goes through a database whose outages are told to callers as 503.
+    """
     database = AnsweringDatabase(base.database)
     sessions = Sessions(database, base.authenticator, base.clock)
-    cookies = SessionCookies(BaseUrls(settings.public_base_url, settings.trusted_proxies))
+    credentials = credential_reader(settings)
     quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
-    access = AdminAccess(
-        database, sessions, cookies, base.windows, RequestLimits(quotas, base.clock), settings.key_prefix
-    )
+    access = AdminAccess(database, sessions, credentials, base.windows, RequestLimits(quotas, base.clock))
     handlers: Sequence[object] = (
-        SessionHandlers(database, sessions, cookies, RequestLimits(_LOGINS, base.clock)),
+        SessionHandlers(database, sessions, credentials.cookies, RequestLimits(_LOGINS, base.clock)),
         MemberHandlers(database, base.clock),
         AuditLogHandlers(database),
         BudgetHandlers(database, runs.posting.channels, base.clock),

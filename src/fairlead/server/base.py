@@ -12,9 +12,11 @@ import msgspec
 
 from fairlead.api.assets import AssetHandlers
 from fairlead.api.http.api import MountedApi
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.hosts import KnownHosts
+from fairlead.api.http.sessions import SessionCookies
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.accounts.rate_windows import quotas_of
 from fairlead.domain.accounts.token_issuers import read_issuers
@@ -122,7 +124,7 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     database, first_keys = await _ready_database(settings, clock, stack)
     secret = master_secret(settings)
     await note_first_secret(database, secret)
-    authenticator = Authenticator(database, verifier)
+    authenticator = Authenticator(database, verifier, clock)
     messaging = ready_messaging(settings)
     listen_for_changed_workspaces(messaging.wakeups, authenticator.forget, stack)
     flag, folders = brand(settings).authored_flag, catalog_folders(settings)
@@ -180,6 +182,13 @@ def known_hosts(settings: Settings) -> KnownHosts:
     """The hosts that calls without a credential may name."""
     base_urls = BaseUrls(settings.public_base_url, settings.trusted_proxies)
     return KnownHosts(base_urls, settings.allowed_hosts | {settings.host.lower()})
+
+
+def credential_reader(settings: Settings) -> CredentialReader:
+    """What reads the credentials of calls: the prefix of API keys, and the cookies of sessions."""
+    return CredentialReader(
+        settings.key_prefix, SessionCookies(BaseUrls(settings.public_base_url, settings.trusted_proxies))
+    )
 
 
 def header_names(settings: Settings) -> HeaderNames:

@@ -32,7 +32,7 @@ from fairlead.operations.registry.archives import NodeArchives
 from fairlead.operations.registry.publishing import Registry
 from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.server.admin import admin_api
-from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts
+from fairlead.server.base import Base, Jobs, brand, credential_reader, header_names, known_hosts
 from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
 from fairlead.server.settings import SELF_HOSTED, Settings
@@ -60,7 +60,7 @@ def application(
                 DocumentHandlers(describe_served(settings)),
             )
         ),
-        authorize=RouterCallers(base.authenticator, base.windows, settings.key_prefix).caller,
+        authorize=RouterCallers(base.authenticator, base.windows, credential_reader(settings)).caller,
         names=header_names(settings),
         observe=base.observe,
         others=(admin_api(settings, base, runs), *(() if jobs is None else jobs.apis), _registry(settings, base)),
@@ -119,7 +119,7 @@ def _run_handler(settings: Settings, base: Base, runs: Runs) -> RunHandler:
         executor=runs.executor,
         names=header_names(settings),
         native_aliases=brand(settings).native_aliases,
-        key_prefix=settings.key_prefix,
+        credentials=credential_reader(settings),
         body_limit=settings.body_limit_mib * 1024 * 1024,
         body_values=settings.body_values,
         deadline_seconds=settings.deadline_seconds,
@@ -165,7 +165,7 @@ def _registry(settings: Settings, base: Base) -> RegistryApi:
         archives,
         AssetReader(links, blobs, base.database, base.clock),
         _base_urls(settings),
-        settings.key_prefix,
+        credential_reader(settings),
         settings.registry_prefix,
     )
     return RegistryApi(handlers, header_names(settings).request_id, base.observe, settings.registry_prefix)

@@ -67,7 +67,7 @@ from fairlead.operations.work.queue import WorkQueue
 from fairlead.operations.work.store import WorkStore
 from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.processes.tree import watch_trees
-from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts, start_background
+from fairlead.server.base import Base, Jobs, brand, credential_reader, header_names, known_hosts, start_background
 from fairlead.server.confinement import Confinement, ready_confinement
 from fairlead.server.drain import Drain
 from fairlead.server.hosts import ready_hosts
@@ -349,7 +349,7 @@ def _job_callers(settings: Settings, base: Base, deployments: Deployments | None
     return JobCallers(
         base.authenticator,
         base.windows,
-        settings.key_prefix,
+        credential_reader(settings),
         opened,
         asks_for_sso=is_serverless,
         deployments=deployments,
@@ -361,7 +361,7 @@ def _file_links(base: Base) -> Links:
 
 
 def _cloud_api(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, verbs: _Verbs) -> CloudApi:
-    callers = CloudCallers(base.authenticator, base.windows, settings.key_prefix)
+    callers = CloudCallers(base.authenticator, base.windows, credential_reader(settings))
     reader, canceller = verbs.reader, verbs.canceller
     features = features_of(settings.upload_limit_mib * 2**20)
     documents = EditorDocuments(base.database, base.clock, settings.storage_limits())

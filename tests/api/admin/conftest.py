@@ -6,23 +6,29 @@ from typing import TypeAlias
 import pytest
 
 from api.admin.members import Person
-from api.conftest import SETTINGS, NewName
+from api.conftest import SETTINGS, NewName, fill
 from api.queues import KINDS
 from databases import Postgres
+from fake_partner import CatalogFolder, FakePartner
 from servers import Server, serving
 
 NewPerson: TypeAlias = Callable[..., Person]
 
 
 @pytest.fixture(scope="session", params=KINDS)
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def site(
+    request: pytest.FixtureRequest, shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """Return the servers the tests of this folder share, one on each kind of database."""
     postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
     database = None if postgres is None else postgres.url(postgres.create())
-    data = tmp_path_factory.mktemp("admin") / "data"
+    folder = tmp_path_factory.mktemp("admin")
+    catalog = CatalogFolder(folder / "catalog")
+    fill(catalog, shared_partner.url)
     # Tests sign in from one address, more often than anybody may: a trusted proxy tells them apart.
     env = {**SETTINGS, "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1"}
-    with serving(data, database=database, env=env, arguments=("--no-local-partner",)) as server:
+    plain = ("--no-local-partner",)
+    with serving(folder / "data", database=database, catalog=catalog.path, env=env, arguments=plain) as server:
         yield server
 
 

@@ -29,8 +29,14 @@ class Person:
         self, method: str, path: str, json: object = None, headers: Mapping[str, str] | None = None, **more: Any
     ) -> httpx.Response:
         """Ask for a path of the administration API."""
+        return self.call(method, PATH + path, json, headers, **more)
+
+    def call(
+        self, method: str, path: str, json: object = None, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> httpx.Response:
+        """Ask for a path of any API."""
         sent = {**self.headers, **(headers or {})}
-        return httpx.request(method, self.server.url + PATH + path, headers=sent, timeout=60, json=json, **more)
+        return httpx.request(method, self.server.url + path, headers=sent, timeout=60, json=json, **more)
 
     def get(self, path: str, **query: str) -> Any:
         """What a path answers, which must be a success."""

@@ -21,6 +21,7 @@ from fairlead.api.cloud.uploads import UploadHandlers
 from fairlead.api.cloud.views import ViewHandlers
 from fairlead.api.http.api import HttpApi, routes_of
 from fairlead.api.http.asgi import Receive, Scope, Send
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.callers import Billing
@@ -90,7 +91,9 @@ class Site:
         views = FileViews(self.files, blobs, links, self._render, self.clock, self.folder / "spool")
         reader = AssetReader(self.links, blobs, database, self.clock, lambda id_: lambda c: find_file_of_id(c, id_))
         authenticator = Authenticator(database, None)
-        callers = CloudCallers(authenticator, RateWindows(database, (), self.clock, self.seen.append), "flk_")
+        callers = CloudCallers(
+            authenticator, RateWindows(database, (), self.clock, self.seen.append), CredentialReader("flk_")
+        )
         uploads = UploadHandlers(self.files, views, limit=LIMIT)
         shown = ViewHandlers(views, reader, BaseUrls())
         served = [route for route in ROUTES if route.name in ("upload_image", "upload_mask", "view", "show_file")]

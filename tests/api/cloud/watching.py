@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.socket import CloudSocket
 from fairlead.api.http.asgi import Receive, Scope, Send
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, JobEvent, Place, Preview
 from fairlead.messaging.event_hub import HubLimits
@@ -59,7 +60,7 @@ class ServerFixture:
         self.key_id = ""
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
         callers = CloudCallers(
-            Authenticator(database, None), RateWindows(database, (), _CLOCK, self.seen.append), "flk_"
+            Authenticator(database, None), RateWindows(database, (), _CLOCK, self.seen.append), CredentialReader("flk_")
         )
         self.socket = CloudSocket(self.event_hub, callers, self._count, self.seen.append, recheck)
         config = uvicorn.Config(

@@ -9,9 +9,8 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 
-from fairlead.api.http.credentials import key_or_token
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.route import route_of
-from fairlead.api.http.sessions import SessionCookies
 from fairlead.domain.accounts.rights import PERSONAL_KEY_PREFIX, Actor, Principal, Right, has_right
 from fairlead.domain.faults import FaultError, Forbidden, RequestNotFound, Unauthorized
 from fairlead.operations.accounts.authenticate import ApiKey, Token
@@ -46,16 +45,15 @@ class AdminAccess(msgspec.Struct, frozen=True):
 
     database: AnsweringDatabase
     sessions: Sessions
-    cookies: SessionCookies
+    credentials: CredentialReader
     windows: RateWindows
     members: RequestLimits
-    key_prefix: str
 
     async def authorize(self, request: Request) -> Principal:
         """Who calls; FaultError with Unauthorized, Forbidden, RateLimited, or RequestNotFound for a workspace."""
         principal = await self.sessions.principal(self._credential(request))
         self._count(principal)
-        address = self.cookies.base_urls.caller_of(request.scope)
+        address = self.credentials.cookies.base_urls.caller_of(request.scope)
         request.scope[_PRINCIPAL] = principal
         request.scope[_ACTOR] = principal.actor(None if address is None else str(address))
         right = route_of(request).right or Right.OPERATE
@@ -72,9 +70,9 @@ class AdminAccess(msgspec.Struct, frozen=True):
 
     def _credential(self, request: Request) -> AdminCredential:
         """What the call shows: a key in a header wins over the cookie of a session."""
-        match key_or_token(request.scope, self.key_prefix):
+        match self.credentials.of_header(request.scope):
             case None:
-                cookie = self.cookies.read(request.scope)
+                cookie = self.credentials.cookies.read(request.scope)
                 if cookie is None:
                     raise FaultError(Unauthorized("Sign in, or send a personal key in X-API-Key or as bearer."))
                 return cookie

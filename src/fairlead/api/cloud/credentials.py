@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from starlette.requests import HTTPConnection
 
-from fairlead.api.http.credentials import CREDENTIAL_MAX, key_or_token
+from fairlead.api.http.credentials import CREDENTIAL_MAX, CredentialReader
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, Unauthorized
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator, Token
@@ -25,7 +25,7 @@ class CloudCallers(msgspec.Struct, frozen=True):
 
     authenticator: Authenticator
     windows: RateWindows
-    key_prefix: str
+    credentials: CredentialReader
 
     async def caller(self, request: HTTPConnection) -> Caller:
         """The caller of a request, by its headers, whose call is counted. FaultError(RateLimited)."""
@@ -45,7 +45,7 @@ class CloudCallers(msgspec.Struct, frozen=True):
         return await (self._by_headers(connection) if token is None else self._by_token(token))
 
     async def _by_headers(self, request: HTTPConnection) -> Caller:
-        credential = key_or_token(request.scope, self.key_prefix)
+        credential = self.credentials.of_call(request.scope)
         return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
 
     async def _by_token(self, text: str) -> Caller:
@@ -54,6 +54,6 @@ class CloudCallers(msgspec.Struct, frozen=True):
             raise FaultError(Unauthorized("Name an API key as token in the query."))
         if len(text) > CREDENTIAL_MAX or not text.isascii():
             raise FaultError(Unauthorized("The token is no credential."))
-        is_token = text.count(".") == _DOTS_OF_A_TOKEN and not text.startswith(self.key_prefix)
+        is_token = text.count(".") == _DOTS_OF_A_TOKEN and not text.startswith(self.credentials.key_prefix)
         credential = Token(text) if is_token else ApiKey(text)
         return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)

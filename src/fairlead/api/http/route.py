@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.domain.accounts.callers import Caller
-from fairlead.domain.accounts.rights import Right
+from fairlead.domain.accounts.rights import Right, has_right
+from fairlead.domain.faults import FaultError, Forbidden
 
 JSON: Final = "application/json"
 ANYTHING: Final = "*/*"
@@ -56,10 +57,18 @@ def require_caller(endpoint: Endpoint, authorize: Authorize, route: "Route") -> 
 
     async def checked(request: Request) -> Response:
         request.scope[_ROUTE] = route
-        request.scope[_CALLER] = await authorize(request)
+        request.scope[_CALLER] = caller = await authorize(request)
+        if route.right is not None and isinstance(caller, Caller):
+            refuse_role(caller, route.right)
         return await endpoint(request)
 
     return checked
+
+
+def refuse_role(caller: Caller, right: Right) -> None:
+    """Refuse a member in a session whose role does not have a right: FaultError(Forbidden)."""
+    if caller.role is not None and not has_right(caller.role, right):
+        raise FaultError(Forbidden(f"Your role does not allow {right.value}."))
 
 
 def route_of(request: Request) -> "Route":

@@ -12,8 +12,9 @@ import msgspec
 
 from fairlead.api.http.asgi import Scope, header
 from fairlead.api.http.forwarding import BaseUrls
+from fairlead.domain.accounts.rights import SESSION_LASTS_MS
 from fairlead.domain.faults import FaultError, Forbidden
-from fairlead.operations.accounts.sessions import LASTS_MS, SessionCookie, csrf_token
+from fairlead.operations.accounts.sessions import SessionCookie, csrf_token
 
 COOKIE: Final = "fairlead_session"
 _CSRF_HEADER: Final = b"x-csrf-token"
@@ -42,7 +43,7 @@ class SessionCookies(msgspec.Struct, frozen=True):
         if scope["type"] == "websocket":
             if header(scope, b"origin") is None:
                 raise FaultError(_FOREIGN)
-        elif scope["method"] not in _READING:
+        elif is_change(scope):
             sent = header(scope, _CSRF_HEADER) or b""
             if not hmac.compare_digest(sent, csrf_token(text).encode()):
                 raise FaultError(Forbidden("A change in a session needs its token in X-CSRF-Token; /me tells it."))
@@ -59,7 +60,7 @@ class SessionCookies(msgspec.Struct, frozen=True):
 
     def set(self, scope: Scope, text: str) -> str:
         """The header that gives a browser its cookie."""
-        return f"{COOKIE}={text}; Max-Age={LASTS_MS // 1000}; {self._attributes(scope)}"
+        return f"{COOKIE}={text}; Max-Age={SESSION_LASTS_MS // 1000}; {self._attributes(scope)}"
 
     def clear(self, scope: Scope) -> str:
         """The header that takes the cookie away again."""
@@ -78,6 +79,11 @@ class SessionCookies(msgspec.Struct, frozen=True):
         host = origin.partition(b"://")[2].decode("latin-1").lower()
         named = self.base_urls.named_host_of(scope)
         return bool(host) and (self.base_urls.is_public(host) or (named is not None and host == named.lower()))
+
+
+def is_change(scope: Scope) -> bool:
+    """Whether a call may change something; a socket only watches."""
+    return scope["type"] != "websocket" and scope["method"] not in _READING
 
 
 def _cookie(scope: Scope) -> str | None:

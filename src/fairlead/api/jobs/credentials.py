@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from fairlead.api.http.asgi import Scope, header
-from fairlead.api.http.credentials import key_or_token
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.hosts import KnownHosts
 from fairlead.api.jobs.addresses import address_of
 from fairlead.api.jobs.errors import SsoRequiredError
@@ -55,7 +55,7 @@ class JobCallers(msgspec.Struct, frozen=True):
 
     authenticator: Authenticator
     windows: RateWindows
-    key_prefix: str
+    credentials: CredentialReader
     self_hosted: SelfHosted | None = None
     asks_for_sso: bool = False
     deployments: Deployments | None = None
@@ -82,7 +82,7 @@ class JobCallers(msgspec.Struct, frozen=True):
         return caller
 
     async def _authenticate(self, scope: Scope) -> Caller:
-        credential = key_or_token(scope, self.key_prefix)
+        credential = self.credentials.of_call(scope)
         if self.self_hosted is not None:
             if self.self_hosted.admits(credential, scope):
                 caller = await self.authenticator.caller_of_workspace(self.self_hosted.workspace, _SUBJECT)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from fairlead.api.assets import content_response, signed_query
 from fairlead.api.http.asgi import read_small_json
-from fairlead.api.http.credentials import key_or_token, key_or_token_of
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.cursors import read_cursor
 from fairlead.api.http.forms import read_body
 from fairlead.api.http.forwarding import BaseUrls
@@ -69,7 +69,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
     archives: NodeArchives
     reader: AssetReader
     base_urls: BaseUrls
-    key_prefix: str
+    credentials: CredentialReader
     prefix: str = ""
 
     async def authorize(self, request: Request) -> Caller:
@@ -197,7 +197,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
 
     async def _caller(self, request: Request, token: str | None = None) -> Caller:
         """The caller by its headers, or by the token of its body."""
-        credential = key_or_token(request.scope, self.key_prefix) or key_or_token_of(token, self.key_prefix)
+        credential = self.credentials.of_call(request.scope) or self.credentials.of_text(token)
         remembered = self.authenticator.remembered(credential)
         caller = remembered or await self.authenticator.authenticate(credential)
         self.windows.count(caller.workspace_id)

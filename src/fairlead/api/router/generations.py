@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 
 from fairlead.api.http.asgi import Scope
-from fairlead.api.http.credentials import key_or_token, token_only
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.domain.accounts.callers import Caller
 from fairlead.operations.accounts.authenticate import Authenticator, Credential
 from fairlead.operations.accounts.rate_windows import RateWindows
@@ -31,7 +31,7 @@ class Generation(msgspec.Struct, frozen=True):
     """
 
     prefix: str
-    credential: Callable[[Scope, str], Credential | None]
+    credential: Callable[[CredentialReader, Scope], Credential | None]
     folded: Mapping[str, str]
     has_controls: bool
 
@@ -40,8 +40,8 @@ class Generation(msgspec.Struct, frozen=True):
         return self.folded.get(name, name)
 
 
-V1: Final = Generation("/v1", token_only, _FOLDED_IN_V1, has_controls=False)
-V2: Final = Generation("/v2", key_or_token, MappingProxyType({}), has_controls=True)
+V1: Final = Generation("/v1", CredentialReader.token_only, _FOLDED_IN_V1, has_controls=False)
+V2: Final = Generation("/v2", CredentialReader.of_call, MappingProxyType({}), has_controls=True)
 
 
 def generation_of(scope: Scope) -> Generation:
@@ -54,11 +54,11 @@ class RouterCallers(msgspec.Struct, frozen=True):
 
     authenticator: Authenticator
     windows: RateWindows
-    key_prefix: str
+    credentials: CredentialReader
 
     async def caller(self, request: Request) -> Caller:
         """The caller of a request, by the headers that its generation takes; FaultError."""
-        credential = generation_of(request.scope).credential(request.scope, self.key_prefix)
+        credential = generation_of(request.scope).credential(self.credentials, request.scope)
         caller = await self.authenticator.authenticate(credential)
         self.windows.count(caller.workspace_id)
         return caller

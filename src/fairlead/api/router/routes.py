@@ -45,6 +45,7 @@ from fairlead.api.router.wire import (
     QueueStatusResponse,
     QueueSubmitResponse,
 )
+from fairlead.domain.accounts.rights import Right
 from fairlead.domain.runs.replays import KEY_MAX
 
 _COMMITTED: Final = ("x-committed-spend-limit", "x-committed-spend-current", "x-committed-spend-remaining")
@@ -171,6 +172,7 @@ _V2: Final = (
         WebhookHandlers.show_webhook_secret,
         "Show the secret that the workspace's webhooks are signed with",
         {200: Answer("The newest secret.", WebhookSecretShown, headers=("cache-control!",))},
+        right=Right.MANAGE,
     ),
     Route(
         "POST",
@@ -178,6 +180,7 @@ _V2: Final = (
         WebhookHandlers.rotate_webhook_secret,
         "Sign webhooks with a new secret from now on",
         {200: Answer("The new secret; the one before signs along for a day.", WebhookSecretShown)},
+        right=Right.MANAGE,
     ),
     Route(
         "GET",
@@ -257,6 +260,7 @@ _V2: Final = (
         },
         (400, 404, 413),
         body=Body(ProviderKeyBody),
+        right=Right.MANAGE,
     ),
     Route(
         "DELETE",
@@ -265,6 +269,7 @@ _V2: Final = (
         "Forget a key at a provider",
         {204: Answer("It is forgotten.")},
         (404,),
+        right=Right.MANAGE,
     ),
 )
 

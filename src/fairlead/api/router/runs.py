@@ -21,6 +21,7 @@ from fairlead.api.http.asgi import (
     header,
     read_whole,
 )
+from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
 from fairlead.api.router.errors import committed_headers
@@ -71,7 +72,7 @@ class RunHandler(msgspec.Struct, frozen=True):
     executor: Executor
     names: HeaderNames
     native_aliases: frozenset[str]
-    key_prefix: str
+    credentials: CredentialReader
     body_limit: int
     body_values: int
     deadline_seconds: float
@@ -82,7 +83,7 @@ class RunHandler(msgspec.Struct, frozen=True):
     async def run(self, scope: Scope, receive: Receive, send: Send, path: RunPath) -> None:
         """Answer one call; FaultError travels to the application, which words it."""
         generation, provider, name = path
-        credential = generation.credential(scope, self.key_prefix)
+        credential = generation.credential(self.credentials, scope)
         caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
         self.windows.count(caller.workspace_id)
         query = scope["query_string"] if generation.has_controls else b""

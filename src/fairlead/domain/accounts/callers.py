@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.domain.accounts.rights import Role
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
 
@@ -79,7 +80,8 @@ class Caller(msgspec.Struct, frozen=True):
     left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
     has a key of its own stored. `single_sign_on` is what governs the key that was used; a token has passed it already.
     One that is `unproven` has shown no credential, and speaks for its workspace because its surface is open.
-    `token_kind` is what kind of token was used, None for a key.
+    `token_kind` is what kind of token was used, None for a key. `role` is that of a member in a session; None for keys
+    and tokens, which may do everything that callers may. One that `is_suspended` may begin nothing.
     """
 
     workspace_id: str
@@ -95,6 +97,8 @@ class Caller(msgspec.Struct, frozen=True):
     single_sign_on: SingleSignOn | None = None
     unproven: bool = False
     token_kind: TokenKind | None = None
+    role: Role | None = None
+    is_suspended: bool = False
     is_unrestricted: bool = False
     """Whether nothing of R-38 limits its models and providers, as for most; computed when it is made."""
 

@@ -14,6 +14,9 @@ import msgspec
 
 PERSONAL_KEY_PREFIX: Final = "flp_"
 """What personal keys begin with; no setting, as it tells them from API keys, whose prefix is one."""
+SESSION_LASTS_MS: Final = 12 * 3_600_000
+SESSION_IDLE_MS: Final = 3_600_000
+"""How long a session lasts that is not used."""
 NAME_MAX: Final = 100
 EMAIL_MAX: Final = 254
 _EMAIL: Final = re.compile(r"[^\s@<>\"(),:;\\]{1,64}@[^\s@<>\"(),:;\\]{1,189}")

@@ -3,20 +3,26 @@
 import hashlib
 import time
 from collections import OrderedDict
-from typing import Final, TypeAlias
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from fairlead.domain.accounts.callers import Caller, Patterns
+from fairlead.domain.accounts.rights import Right, has_right
 from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeysUnavailableError
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier, TokenVerifiers
-from fairlead.storage.accounts import workspaces
+from fairlead.operations.clock import Clock
+from fairlead.storage.accounts import sessions, workspaces
+from fairlead.storage.accounts.sessions import Lifetime, NoSessionError
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 _CACHE_MAX: Final = 10_000
 _CACHE_SECONDS: Final = 1.0
 """How long a caller's rights may lag behind a change. Money never does: admission looks at the key again."""
+NOTED_EVERY_MS: Final = 60_000
+"""How often it is noted that a session is used."""
 _PAYER: Final = "work that was begun"
 
 
@@ -32,13 +38,24 @@ class Token(msgspec.Struct, frozen=True):
     text: str
 
 
-Credential: TypeAlias = ApiKey | Token
+class WorkspaceSession(msgspec.Struct, frozen=True):
+    """The cookie of a member's session, as a page of ours has sent it to read or to change something of a workspace."""
+
+    text: str
+    workspace: str
+    is_change: bool
+
+
+Credential: TypeAlias = ApiKey | Token | WorkspaceSession
 
 
 class Authenticator:
     """Looks callers up and remembers them for a moment, by the digest of what they sent."""
 
-    def __init__(self, database: Database, verifier: TokenVerifier | TokenVerifiers | None) -> None:
+    def __init__(
+        self, database: Database, verifier: TokenVerifier | TokenVerifiers | None, clock: Clock | None = None
+    ) -> None:
+        self._clock = clock or Clock()
         self._database = database
         self._verifier = verifier
         self._known: OrderedDict[tuple[str, str], tuple[float, Caller]] = OrderedDict()
@@ -48,8 +65,9 @@ class Authenticator:
         """The caller of an API key looked up a moment ago, without waiting for anything."""
         if not isinstance(credential, ApiKey):
             return None
-        entry = self._known.get(("key", _digest(credential.text)))
-        return entry[1] if entry is not None and entry[0] > time.monotonic() else None
+        entry = self._known.get(("key", digest_of(credential.text)))
+        is_good = entry is not None and entry[0] > time.monotonic() and not entry[1].is_suspended
+        return entry[1] if entry is not None and is_good else None
 
     @property
     def takes_tokens(self) -> bool:
@@ -64,6 +82,9 @@ class Authenticator:
 
     async def authenticate(self, credential: Credential | None) -> Caller:
         """The caller behind a credential; FaultError with Unauthorized, Forbidden or ServiceUnavailable."""
+        return _refuse_suspended(await self._find(credential))
+
+    async def _find(self, credential: Credential | None) -> Caller:
         match credential:
             case None:
                 raise FaultError(Unauthorized())
@@ -71,6 +92,8 @@ class Authenticator:
                 return await self._by_key(text)
             case Token(text):
                 return await self._by_token(text)
+            case WorkspaceSession():
+                return await self._by_session(credential)
 
     async def caller_of_key(self, key_id: str) -> Caller:
         """The caller behind a living key, by the key's id: work that was begun with it goes on. FaultError."""
@@ -80,13 +103,16 @@ class Authenticator:
         return caller
 
     async def payer(self, payer_id: str, workspace_id: str) -> Caller:
-        """The caller that pays for started work of a workspace, by its `Caller.payer_id`. FaultError."""
+        """The caller that pays for started work of a workspace, by `Caller.payer_id`, also if suspended. FaultError."""
         if payer_id == workspace_id:
-            return await self.caller_of_workspace(workspace_id, _PAYER)
+            return await self._of_workspace(workspace_id, _PAYER)
         return await self.caller_of_key(payer_id)
 
     async def caller_of_workspace(self, name: str, subject: str) -> Caller:
         """A caller without a credential that acts for a workspace, by the workspace's name or id. FaultError."""
+        return _refuse_suspended(await self._of_workspace(name, subject))
+
+    async def _of_workspace(self, name: str, subject: str) -> Caller:
         caller = await self._look_up(
             (f"workspace for {subject}", name), lambda c: workspaces.caller_by_workspace(c, name, subject, Patterns())
         )
@@ -95,7 +121,7 @@ class Authenticator:
         return caller
 
     async def _by_key(self, text: str) -> Caller:
-        digest = _digest(text)
+        digest = digest_of(text)
         caller = await self._look_up(("key", digest), lambda c: workspaces.caller_by_key(c, digest))
         if caller is None:
             raise FaultError(Unauthorized("This API key is not valid."))
@@ -111,7 +137,7 @@ class Authenticator:
         except KeysUnavailableError as error:
             raise FaultError(ServiceUnavailable("The keys of the token issuer cannot be read right now.")) from error
         caller = await self._look_up(
-            ("token", _digest(text)),
+            ("token", digest_of(text)),
             lambda c: workspaces.caller_by_workspace(
                 c, claims.workspace, claims.subject, Patterns(claims.models), claims.kind
             ),
@@ -119,6 +145,32 @@ class Authenticator:
         if caller is None:
             raise FaultError(Forbidden("The workspace this token names does not exist here."))
         return caller
+
+    async def _by_session(self, session: WorkspaceSession) -> Caller:
+        digest, now = digest_of(session.text), self._clock.now_ms()
+        last_seen: list[int] = []
+
+        def find(connection: Any) -> Caller | None:
+            found = sessions.caller_by_session(connection, digest, session.workspace, Lifetime.at(now))
+            last_seen.append(found.seen_at)
+            return found.caller
+
+        try:
+            caller = await self._look_up(("session", f"{digest} {session.workspace}"), find)
+        except NoSessionError as error:
+            raise FaultError(Unauthorized("The session has ended; sign in again.")) from error
+        if last_seen and now - last_seen[0] >= NOTED_EVERY_MS:
+            await self._note_seen(digest, now)
+        if caller is None or caller.role is None:
+            raise FaultError(Forbidden(f"You have no role in a workspace {session.workspace}."))
+        if session.is_change and not has_right(caller.role, Right.RUN):
+            raise FaultError(Forbidden(f"Your role does not allow {Right.RUN.value}."))
+        return caller
+
+    async def _note_seen(self, digest: str, now: int) -> None:
+        """Note that a session is used; where the database is away, its next call notes it."""
+        with suppress(DatabaseUnavailableError):
+            await self._database.write(lambda c: sessions.note_seen(c, digest, now), durable=False)
 
     async def _look_up(self, key: tuple[str, str], work: workspaces.FindCaller) -> Caller | None:
         now = time.monotonic()
@@ -142,5 +194,13 @@ class Authenticator:
         return caller
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def digest_of(secret: str) -> str:
+    """What is kept of a secret that was given out: its SHA-256. It has enough chance in it to need no salt."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _refuse_suspended(caller: Caller) -> Caller:
+    """The caller, unless its workspace may begin nothing; FaultError(Forbidden)."""
+    if caller.is_suspended:
+        raise FaultError(Forbidden(f"The workspace {caller.workspace} is suspended."))
+    return caller

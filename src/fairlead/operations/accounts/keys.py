@@ -1,6 +1,5 @@
 """API keys: issued once, kept as digests, revoked for good."""
 
-import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.ledger.budgets import Budget
+from fairlead.operations.accounts.authenticate import digest_of
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.workspaces import UnknownKeyError
@@ -20,7 +20,6 @@ __all__ = [
     "change_budget",
     "change_key",
     "change_team",
-    "digest_of",
     "find_key",
     "hint_of",
     "issue_key",
@@ -116,11 +115,6 @@ async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]
 def make_secret(prefix: str = "") -> str:
     """Text that nobody can guess: 32 bytes of chance in letters and digits, behind a prefix."""
     return prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
-
-
-def digest_of(secret: str) -> str:
-    """What is kept of a secret that was given out: its SHA-256. It has enough chance in it to need no salt."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def hint_of(secret: str, prefix: str) -> str:

@@ -13,8 +13,8 @@ import msgspec
 
 from fairlead.domain.accounts.rights import Actor, Membership, Principal, Role
 from fairlead.domain.faults import FaultError, Unauthorized
-from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
-from fairlead.operations.accounts.keys import digest_of, make_secret
+from fairlead.operations.accounts.authenticate import NOTED_EVERY_MS, ApiKey, Authenticator, digest_of
+from fairlead.operations.accounts.keys import make_secret
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import members, sessions
 from fairlead.storage.accounts.audit_log import Act, with_entry
@@ -23,9 +23,6 @@ from fairlead.storage.db.database import Database
 
 __all__ = ["NoSessionError", "Session"]
 
-LASTS_MS: Final = 12 * 3_600_000
-IDLE_MS: Final = 3_600_000
-_NOTED_EVERY_MS: Final = 60_000
 _SESSIONS_MAX: Final = 50
 """How many sessions a member may have; the oldest end first."""
 _AGENT_MAX: Final = 200
@@ -129,14 +126,12 @@ class Sessions:
             raise FaultError(Unauthorized("The session has ended; sign in again."))
         principal, seen_at = found
         now = self._clock.now_ms()
-        if now - seen_at >= _NOTED_EVERY_MS:
-            session_id = str(principal.session_id)
-            await self._database.write(lambda c: sessions.note_seen(c, session_id, now), durable=False)
+        if now - seen_at >= NOTED_EVERY_MS:
+            await self._database.write(lambda c: sessions.note_seen(c, digest, now), durable=False)
         return principal
 
     def _lifetime(self) -> Lifetime:
-        now = self._clock.now_ms()
-        return Lifetime(now - LASTS_MS, now - IDLE_MS)
+        return Lifetime.at(self._clock.now_ms())
 
 
 def csrf_token(cookie: str) -> str:

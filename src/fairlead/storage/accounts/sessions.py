@@ -5,8 +5,10 @@ from typing import Final
 import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
-from fairlead.domain.accounts.rights import Principal
+from fairlead.domain.accounts.callers import Caller, Patterns
+from fairlead.domain.accounts.rights import SESSION_IDLE_MS, SESSION_LASTS_MS, Principal, Role
 from fairlead.storage.accounts.members import principal_of, select_members
+from fairlead.storage.accounts.workspaces import caller_by_workspace
 from fairlead.storage.db.member_tables import members, sessions
 
 _SHOWN: Final = (sessions.c.id, sessions.c.address, sessions.c.agent, sessions.c.created_at, sessions.c.seen_at)
@@ -34,11 +36,23 @@ class NewSession(Session, frozen=True, kw_only=True):
     key_id: str | None = None
 
 
+class SessionCaller(msgspec.Struct, frozen=True):
+    """Who calls for a workspace in a session, None without a role there; and when the session was last seen."""
+
+    caller: Caller | None
+    seen_at: int
+
+
 class Lifetime(msgspec.Struct, frozen=True):
     """Which sessions still count: those begun and last seen no earlier than two times (ms)."""
 
     begun_from: int
     seen_from: int
+
+    @classmethod
+    def at(cls, now: int) -> "Lifetime":
+        """Those that count at a time (ms)."""
+        return cls(now - SESSION_LASTS_MS, now - SESSION_IDLE_MS)
 
 
 def begin_session(connection: Connection, new: NewSession, most: int) -> None:
@@ -65,9 +79,28 @@ def find_session(connection: Connection, digest: str, lifetime: Lifetime) -> tup
     return None if row is None else (principal_of(connection, row, row["session_id"]), row["seen_at"])
 
 
-def note_seen(connection: Connection, session_id: str, now: int) -> None:
-    """Note that a session was used."""
-    connection.execute(update(sessions).where(sessions.c.id == session_id).values(seen_at=now))
+def caller_by_session(connection: Connection, digest: str, named: str, lifetime: Lifetime) -> SessionCaller:
+    """Who calls with a cookie for a workspace, by the workspace's name or id; NoSessionError.
+
+    An operator without a role there counts as an owner. There is no caller where somebody has no role, or there is no
+    such workspace.
+    """
+    found = find_session(connection, digest, lifetime)
+    if found is None:
+        raise NoSessionError
+    principal, seen_at = found
+    membership = principal.membership(named)
+    role = Role.OWNER if principal.is_operator else None if membership is None else membership.role
+    if role is None:
+        return SessionCaller(None, seen_at)
+    workspace = named if membership is None else membership.workspace_id
+    caller = caller_by_workspace(connection, workspace, f"member {principal.id}", Patterns())
+    return SessionCaller(None if caller is None else msgspec.structs.replace(caller, role=role), seen_at)
+
+
+def note_seen(connection: Connection, digest: str, now: int) -> None:
+    """Note that a session was used, by the digest of its cookie."""
+    connection.execute(update(sessions).where(sessions.c.digest == digest).values(seen_at=now))
 
 
 def list_sessions(connection: Connection, member_id: str, lifetime: Lifetime) -> list[Session]:

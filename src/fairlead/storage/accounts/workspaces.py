@@ -36,6 +36,7 @@ _FUNDS_AND_RIGHTS: Final = (
     workspaces.c.providers,
     workspaces.c.gates,
     _OWN_KEYS.label("own_keys"),
+    (workspaces.c.suspended_at.is_not(None) | workspaces.c.delete_at.is_not(None)).label("is_suspended"),
 )
 _CALLER_BY_KEY: Final = (
     select(
@@ -315,6 +316,7 @@ def _caller(
         own_keys=frozenset(row["own_keys"].split(_SEPARATOR)) if row["own_keys"] else frozenset(),
         single_sign_on=single_sign_on,
         token_kind=token_kind,
+        is_suspended=bool(row["is_suspended"]),
     )
 
 
