@@ -205,7 +205,7 @@ class Exchange:
         polling, parts, shown = known
         try:
             if cancel.method == "DELETE":  # of work that has ended, it would delete the result that is to be paid
-                reading = await self._ask(order, polling.asking, parts, shown)
+                reading, _ = await self._ask(order, polling.asking, parts, shown)
                 if not isinstance(reading, Pending):
                     return not (isinstance(reading, Failed) and _may_pass(reading, polling))
             reply = await self._reply(order, cancel, parts, shown)
@@ -236,11 +236,11 @@ class Exchange:
         while time.monotonic() < give_up_at:
             await asyncio.sleep(max(pause, self._following / _POLLS_A_SECOND))
             pause = min(pause * polling.slower_by, polling.at_most_every)
-            reply = await self._reply(order, asking, parts, credential)
-            if isinstance(reply, Reply):
-                answered, reading = reply.status, self._read(order, asking, reply)
-            else:
-                reading = reply.after(answered)
+            # Nothing of an answer is kept but its meaning: thousands of runs may wait.
+            reading, status = await self._ask(order, asking, parts, credential)
+            answered = answered if status is None else status
+            if status is None and isinstance(reading, Failed):
+                reading = reading.after(answered)
             if isinstance(reading, Ended):
                 asking, pause = polling.result or asking, 0.0
             elif isinstance(reading, Completed | Failed):
@@ -257,10 +257,10 @@ class Exchange:
 
     async def _ask(
         self, order: Order, asking: Asking, parts: Handle, credential: Credential
-    ) -> Completed | Failed | Pending | Ended:
-        """Ask once about work, or for its result."""
+    ) -> tuple[Completed | Failed | Pending | Ended, int | None]:
+        """Ask once about work, or for its result; what the answer says, and its status where there was one."""
         reply = await self._reply(order, asking, parts, credential)
-        return reply if isinstance(reply, Failed) else self._read(order, asking, reply)
+        return (reply, None) if isinstance(reply, Failed) else (self._read(order, asking, reply), reply.status)
 
     def _read(self, order: Order, asking: Asking, reply: ReadReply) -> Completed | Failed | Pending | Ended:
         """What an answer says of work that was taken, or of its result."""
