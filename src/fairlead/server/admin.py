@@ -8,12 +8,14 @@ from fairlead.api.admin.api import AdminApi
 from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
 from fairlead.api.admin.members import MemberHandlers
+from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.sessions import SessionHandlers
 from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
 from fairlead.operations.accounts.request_limits import RequestLimits
 from fairlead.operations.accounts.sessions import Sessions
 from fairlead.operations.outages import AnsweringDatabase
+from fairlead.operations.runs.inspect import RunInspector
 from fairlead.server.base import Base, credential_reader, header_names
 from fairlead.server.runs import Runs
 from fairlead.server.settings import Settings
@@ -39,6 +41,7 @@ def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
         SessionHandlers(database, sessions, credentials.cookies, RequestLimits(_LOGINS, base.clock)),
         MemberHandlers(database, base.clock),
         AuditLogHandlers(database),
+        RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
         BudgetHandlers(database, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)

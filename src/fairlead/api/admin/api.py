@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairlead.api.admin import audit_log, budgets, members, sessions
+from fairlead.api.admin import audit_log, budgets, members, runs, sessions
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
 from fairlead.api.http.api import HttpApi, routes_of
@@ -10,7 +10,7 @@ from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameter
 from fairlead.observing.observations import Observer
 
 PREFIX: Final = "/api/admin/v1"
-ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES, *budgets.ROUTES)
+ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES, *budgets.ROUTES, *runs.ROUTES)
 
 API: Final = Api(
     name="admin",
@@ -24,6 +24,7 @@ API: Final = Api(
         session_id="The id of a session, or `current`.",
         key_id="The id of a key.",
         budget_id="The id of a budget.",
+        run_id="The id of a run.",
         channel_id="The id of an alert channel.",
     ),
     refusals={Access.MEMBER: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},

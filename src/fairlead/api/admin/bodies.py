@@ -1,5 +1,6 @@
 """What handlers of the administration API read of a call, and how they answer: bodies, limits, cursors, documents."""
 
+import datetime
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from fairlead.api.http.asgi import read_small_json
 from fairlead.api.http.cursors import make_cursor, read_cursor
 from fairlead.api.http.route import Parameter
+from fairlead.domain.days import DAY_MS, read_date, start_of
 from fairlead.domain.faults import FaultError, InvalidInput
 
 T = TypeVar("T")
@@ -19,6 +21,7 @@ BODY_MAX: Final = 64 * 1024
 LIMIT_MAX: Final = 200
 _LIMIT: Final = 50
 _DIGITS_MAX: Final = 4
+_DATE_CHARACTERS: Final = 10
 _NUMBER_MAX: Final = 18
 _FIELD: Final = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$|contains unknown field `(?P<unknown>[^`]*)`$")
 _MISSING: Final = re.compile(r"missing required field `(?P<field>[^`]*)`")
@@ -83,6 +86,20 @@ def number_after(request: Request, which: str) -> int | None:
     if not (after.isascii() and after.isdigit() and len(after) <= _NUMBER_MAX):
         raise FieldError("cursor", "The cursor is of another list.")
     return int(after)
+
+
+def time_of(request: Request, name: str) -> int | None:
+    """A time in the query, in ms since 1970: a day, of which `to` means the end, or a time of RFC 3339; FieldError."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    try:
+        if len(text) == _DATE_CHARACTERS:
+            return start_of(read_date(name, text)) + (DAY_MS if name == "to" else 0)
+        moment = datetime.datetime.fromisoformat(text)
+        return int(moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise FieldError(name, "A day such as 2026-11-23, or a time such as 2026-11-23T12:00:00Z.") from error
 
 
 def page_of(items: Sequence[T], which: str, after: str | None) -> Mapping[str, object]:

@@ -3,6 +3,7 @@
 Operations raise exceptions of their own for what they refuse; `EXPECTED` are those that this API has words for.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, assert_never
 
 from starlette.exceptions import HTTPException
@@ -25,6 +26,8 @@ from fairlead.operations.accounts.members import (
 from fairlead.operations.accounts.sessions import NoSessionError
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
+from fairlead.operations.ledger.statements import UnknownRunError
+from fairlead.operations.runs.inspect import NotQueuedError
 
 _SHOWN: Final = 100
 
@@ -60,16 +63,35 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     )
 
 
+def _conflict(message: str, field: str | None = None) -> _Worded:
+    return _Worded(409, "conflict", message, field)
+
+
+def _unknown(message: str) -> _Worded:
+    return _Worded(404, "not_found", message)
+
+
+_WORDS: Final[Mapping[type[Exception], _Worded]] = {
+    BudgetTakenError: _conflict("There is a budget of this subject and period already.", "period"),
+    EmailTakenError: _conflict("A member has this e-mail address already.", "email"),
+    LastOperatorError: _conflict("This is the last operator: make somebody else one first."),
+    NoSessionError: _unknown("There is no such session."),
+    NotQueuedError: _conflict("Only queued runs can be cancelled; this one was called synchronously."),
+    TooManyBudgetsError: _conflict("The workspace has as many budgets as there may be."),
+    TooManyKeysError: _conflict("The member has as many keys as there may be; revoke one first."),
+    UnknownBudgetError: _unknown("The workspace has no such budget."),
+    UnknownChannelError: _unknown("The workspace has no such alert channel."),
+    UnknownRunError: _unknown("There is no such run."),
+}
+"""What is always told of an exception of an operation."""
 EXPECTED: Final = (
-    FieldError, BadMemberError, EmailTakenError, LastOperatorError, TooManyKeysError, UnknownMemberError,
-    UnknownPersonalKeyError, NoSessionError, BadBudgetError, BadChannelError, BudgetTakenError, TooManyBudgetsError,
-    UnknownBudgetError, UnknownChannelError,
+    *_WORDS, FieldError, BadMemberError, BadBudgetError, BadChannelError, UnknownMemberError, UnknownPersonalKeyError,
 )  # fmt: skip
-"""What `_of_operation` has a row for."""
+"""What `_of_operation` has words for."""
 
 
-def _of_operation(error: Exception) -> _Worded | None:  # noqa: PLR0911, C901 -- one table, a row an exception
-    """What is told of an exception of an operation; None for one that has no row."""
+def _of_operation(error: Exception) -> _Worded | None:
+    """What is told of an exception of an operation; None for one that has no words."""
     match error:
         case (
             FieldError(field=field)
@@ -78,28 +100,12 @@ def _of_operation(error: Exception) -> _Worded | None:  # noqa: PLR0911, C901 --
             | BadChannelError(field=field)
         ):
             return _Worded(422, "invalid_input", str(error), field)
-        case EmailTakenError():
-            return _Worded(409, "conflict", "A member has this e-mail address already.", "email")
-        case LastOperatorError():
-            return _Worded(409, "conflict", "This is the last operator: make somebody else one first.")
-        case TooManyKeysError():
-            return _Worded(409, "conflict", "The member has as many keys as there may be; revoke one first.")
         case UnknownMemberError():
-            return _Worded(404, "not_found", f"There is no member {str(error)[:_SHOWN]}.")
+            return _unknown(f"There is no member {str(error)[:_SHOWN]}.")
         case UnknownPersonalKeyError():
-            return _Worded(404, "not_found", f"The member has no key {str(error)[:_SHOWN]}.")
-        case NoSessionError():
-            return _Worded(404, "not_found", "There is no such session.")
-        case BudgetTakenError():
-            return _Worded(409, "conflict", "There is a budget of this subject and period already.", "period")
-        case TooManyBudgetsError():
-            return _Worded(409, "conflict", "The workspace has as many budgets as there may be.")
-        case UnknownBudgetError():
-            return _Worded(404, "not_found", "The workspace has no such budget.")
-        case UnknownChannelError():
-            return _Worded(404, "not_found", "The workspace has no such alert channel.")
+            return _unknown(f"The member has no key {str(error)[:_SHOWN]}.")
         case _:
-            return None
+            return _WORDS.get(type(error))
 
 
 def _of_fault(fault: Fault) -> _Worded:  # noqa: PLR0911, C901 -- one total table, a row a kind

@@ -171,6 +171,7 @@ runs = Table(
     Column("result_expires_at", _INT, comment="null where nothing is kept"),
     Column("result_content", LargeBinary, comment="a result that is small; last, so that readers need not pass it"),
 )
+Index("ix_runs_workspace_id_id", runs.c.workspace_id, runs.c.id)
 _WAITING: Final = text("state = 'parked' OR state = 'released'")
 _RELEASED: Final = text("state = 'released'")
 partial_index("ix_runs_working", runs.c.server_id, where=text("state = 'accepted' OR state = 'dispatched'"))
@@ -286,6 +287,7 @@ ledger_entries = Table(
     Column("rate_version", String(64)),
     Column("created_at", _INT, nullable=False),
 )
+Index("ix_ledger_entries_workspace_id_id", ledger_entries.c.workspace_id, ledger_entries.c.id)
 Index("uq_ledger_entries_run_phase", ledger_entries.c.run_id, ledger_entries.c.phase, unique=True)
 
 jobs = Table(

@@ -1,0 +1,230 @@
+"""Runs over the administration API: listed, told in full, cancelled."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.api.admin.access import actor_of, reach_of
+from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, page_of, time_of
+from fairlead.api.admin.documents import Page
+from fairlead.api.admin.run_documents import LedgerEntryShown, RunCancelled, RunDetailShown, RunShown
+from fairlead.api.http.route import Access, Answer, Parameter, Route
+from fairlead.api.http.schemas import as_time
+from fairlead.domain.accounts.rights import Right
+from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.runs.states import RunState
+from fairlead.operations.runs.inspect import ListedRun, RunDetail, RunFilter, RunInspector
+
+_WHICH: Final = "runs"
+_TEXT_MAX: Final = 200
+
+
+class RunHandlers(msgspec.Struct, frozen=True):
+    """Answers what is asked about runs."""
+
+    runs: RunInspector
+
+    async def list_runs(self, request: Request) -> Response:
+        """`GET /runs`: those that pass the filters, the newest first. A page may be empty and have another one."""
+        wanted = msgspec.structs.replace(
+            _seen(request),
+            state=_state(request),
+            model_id=_text(request, "model"),
+            provider=_text(request, "provider"),
+            key_id=_text(request, "key"),
+            since=time_of(request, "from"),
+            until=time_of(request, "to"),
+            before=after_of(request, _WHICH),
+        )
+        page = await self.runs.page(wanted, limit_of(request))
+        return answer(page_of([_shown(one) for one in page.runs], _WHICH, page.before))
+
+    async def show_run(self, request: Request) -> Response:
+        """`GET /runs/{run_id}`: a run with its timeline and its account."""
+        return answer(_shown_in_full(await self.runs.detail(request.path_params["run_id"], _seen(request))))
+
+    async def cancel_run(self, request: Request) -> Response:
+        """`POST /runs/{run_id}/cancel`: request a queued run to stop."""
+        done = await self.runs.cancel(request.path_params["run_id"], _seen(request), actor_of(request))
+        told: RunCancelled = {"is_cancelled": done}
+        return answer(told)
+
+
+def _seen(request: Request) -> RunFilter:
+    reach = reach_of(request)
+    return RunFilter(reach.workspace_ids, reach.api_key_id)
+
+
+def _state(request: Request) -> RunState | None:
+    text = request.query_params.get("state")
+    try:
+        return None if text is None else RunState(text)
+    except ValueError as error:
+        raise FieldError("state", f"A state is one of {', '.join(RunState)}.") from error
+
+
+def _text(request: Request, name: str) -> str | None:
+    text = request.query_params.get(name)
+    if text is not None and not (0 < len(text) <= _TEXT_MAX and text.isprintable()):
+        raise FieldError(name, f"This has 1 to {_TEXT_MAX} characters that can be seen.")
+    return text
+
+
+def _shown(one: ListedRun) -> RunShown:
+    return {
+        "id": one.id,
+        "workspace": one.workspace,
+        "model": one.model_id,
+        "provider": one.provider,
+        "state": one.state,
+        "reason": one.reason,
+        "key": None if one.key is None else {"id": one.key.id, "label": one.key.label, "hint": one.key.hint},
+        "hold": as_dollars(one.hold),
+        "charge": None if one.charge is None else as_dollars(one.charge),
+        "is_queued": one.is_queued,
+        "created_at": as_time(one.created_at),
+        "finished_at": None if one.finished_at is None else as_time(one.finished_at),
+    }
+
+
+def _shown_in_full(detail: RunDetail) -> RunDetailShown:
+    told = detail.statement
+    run = msgspec.convert(_plain(told.run), _Row)
+    key_id = run.key_id
+    return {
+        "id": run.id,
+        "workspace": run.workspace,
+        "model": run.model_id,
+        "provider": run.provider,
+        "state": run.state,
+        "reason": run.reason,
+        "key": None if key_id is None else {"id": key_id, "label": run.key_label or "", "hint": run.key_hint or ""},
+        "hold": as_dollars(run.hold),
+        "charge": None if run.charge is None else as_dollars(run.charge),
+        "is_queued": run.came == "queued",
+        "created_at": as_time(run.created_at),
+        "finished_at": None if run.finished_at is None else as_time(run.finished_at),
+        "attempt": run.attempt,
+        "operation": run.operation,
+        "is_strict": run.strict,
+        "is_byok": run.byok,
+        "is_redirected": run.redirected,
+        "dropped": run.dropped,
+        "least": None if run.least is None else as_dollars(run.least),
+        "rate_version": run.rate_version,
+        "upstream_status": run.upstream_status,
+        "cancel_requested_at": None if run.cancel_requested_at is None else as_time(run.cancel_requested_at),
+        "timeline": [
+            {"at": as_time(one.at), "kind": one.kind, "attempt": one.attempt, "detail": one.detail}
+            for one in detail.timeline
+        ],
+        "ledger": [_booked(msgspec.convert(_plain(entry), _Entry)) for entry in told.entries],
+        "outputs": detail.outputs,
+    }
+
+
+def _plain(row: Mapping[str, object]) -> dict[str, object]:
+    """A row whose names are plain texts, as msgspec wants them: those of the database are of a type of its own."""
+    return {str(name): value for name, value in row.items()}
+
+
+def _booked(entry: "_Entry") -> LedgerEntryShown:
+    return {
+        "at": as_time(entry.created_at),
+        "kind": entry.kind,
+        "balance_change": as_dollars(entry.balance_change),
+        "held_change": as_dollars(entry.held_change),
+        "reason": entry.reason,
+        "rate_version": entry.rate_version,
+    }
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """What is told of a run, out of its statement."""
+
+    id: str
+    workspace: str
+    model_id: str
+    provider: str
+    state: str
+    reason: str | None
+    key_id: str | None
+    key_label: str | None
+    key_hint: str | None
+    hold: int
+    charge: int | None
+    came: str
+    created_at: int
+    finished_at: int | None
+    attempt: int
+    operation: str | None
+    strict: bool
+    byok: bool
+    redirected: bool
+    dropped: list[str]
+    least: int | None
+    rate_version: str
+    upstream_status: int | None
+    cancel_requested_at: int | None
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """What is told of an entry, out of a statement."""
+
+    created_at: int
+    kind: str
+    balance_change: int
+    held_change: int
+    reason: str
+    rate_version: str | None
+
+
+WORKSPACE: Final = Parameter("workspace", "Only of this workspace, by its name or id.")
+FROM_TO: Final = (
+    Parameter("from", "From this day (UTC) or time on, such as 2026-11-23 or 2026-11-23T12:00:00Z."),
+    Parameter("to", "Before this time, or up to this day and with it."),
+)
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/runs",
+        RunHandlers.list_runs,
+        "List runs",
+        {200: Answer("A page, the newest first; one that is not full may have another one behind it.", Page[RunShown])},
+        (400, 404, 422),
+        (
+            WORKSPACE,
+            Parameter("state", "Only those in this state."),
+            Parameter("model", "Only those of this model."),
+            Parameter("provider", "Only those at this provider."),
+            Parameter("key", "Only those that were called with this API key, by its id."),
+            *FROM_TO,
+            *PAGE,
+        ),
+        access=Access.MEMBER,
+        right=Right.SEE,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}",
+        RunHandlers.show_run,
+        "Show a run with its timeline",
+        {200: Answer("The run.", RunDetailShown)},
+        (404,),
+        access=Access.MEMBER,
+        right=Right.SEE,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/cancel",
+        RunHandlers.cancel_run,
+        "Cancel a queued run",
+        {200: Answer("Whether it was requested to stop.", RunCancelled)},
+        (404, 409),
+        access=Access.MEMBER,
+        right=Right.RUN,
+    ),
+)

@@ -1,0 +1,110 @@
+"""Runs over the administration API: who sees which, what is told of one, and cancelling (A-01, A-02)."""
+
+import pytest
+
+from api.admin.members import Person, refused
+from api.legs import NATIVE
+from api.queues import Client, NewClient
+from fake_partner import FakePartner, reply
+from servers import Server
+
+
+@pytest.fixture
+def chief(queue: Server) -> Person:
+    """Return the operator of the server of the queue."""
+    return Person(queue, (queue.data / "first-operator-key").read_text("ascii").strip())
+
+
+def invited(chief: Person, workspace: str, role: str) -> Person:
+    """A new person with a role in a workspace."""
+    body = {"name": "Ada", "email": f"{role}@{workspace}.example", "role": role}
+    told = chief.ask("POST", f"/workspaces/{workspace}/members", body).json()
+    return Person(chief.server, told["key"]["secret"], told["member"]["id"])
+
+
+def caller(client: Client) -> Person:
+    """The API key of a caller, as one who asks the administration API."""
+    return Person(client.server, client.key)
+
+
+@pytest.mark.req("A-02")
+def test_api_key_sees_its_own_runs_only(new_client: NewClient, chief: Person) -> None:
+    """Neither those of another workspace, nor those of another key of its own."""
+    mine, other = new_client(), new_client()
+    run_id, foreign = mine.queued(), other.queued()
+    mine.completed(run_id)
+    other.completed(foreign)
+    second = mine.server.cli("keys", "create", mine.workspace, "--json")["key"]
+    assert [one["id"] for one in caller(mine).get("/runs")["items"]] == [run_id]
+    assert Person(mine.server, second).get("/runs")["items"] == []
+    for person, hidden in ((caller(mine), foreign), (Person(mine.server, second), run_id)):
+        assert refused(person.ask("GET", f"/runs/{hidden}"))[:2] == (404, "not_found")
+        assert refused(person.ask("POST", f"/runs/{hidden}/cancel"))[0] in (403, 404)
+    assert refused(caller(mine).ask("GET", f"/runs?workspace={other.workspace}"))[:2] == (404, "not_found")
+    assert {run_id, foreign} <= {one["id"] for one in chief.get("/runs", limit="200")["items"]}
+
+
+@pytest.mark.req("A-01")
+def test_run_is_told_with_its_timeline(client: Client, chief: Person) -> None:
+    """Admission, hold, claim, charge and end, in order, with what was booked; amounts are dollars."""
+    run_id = client.queued()
+    client.completed(run_id)
+    viewer = invited(chief, client.workspace, "viewer")
+    run = viewer.get(f"/runs/{run_id}")
+    assert (run["workspace"], run["model"], run["state"], run["hold"]) == (
+        client.workspace, "fake/json-1", "succeeded", "0.01",
+    )  # fmt: skip
+    assert [entry["kind"] for entry in run["ledger"]] == ["hold", "post"]
+    kinds = [entry["kind"] for entry in run["timeline"]]
+    assert kinds[:2] == ["admitted", "hold"]
+    assert {"claimed", "charge", "succeeded"} <= set(kinds)
+    assert [entry["at"] for entry in run["timeline"]] == sorted(entry["at"] for entry in run["timeline"])
+    assert run["timeline"][1]["detail"].startswith("0.01 US dollars")
+
+
+@pytest.mark.req("A-01")
+def test_queued_run_is_cancelled_by_a_member_and_noted(
+    new_client: NewClient, chief: Person, partner: FakePartner
+) -> None:
+    """A viewer may not, a member may; the audit log has it, and a second time it is too late."""
+    client = new_client("--in-flight-limit", "1")
+    partner.script(NATIVE, partner.held(reply(200, b"{}")))
+    client.in_progress(client.queued())
+    waiting = client.queued()
+    viewer, member = (invited(chief, client.workspace, role) for role in ("viewer", "member"))
+    assert refused(viewer.ask("POST", f"/runs/{waiting}/cancel"))[:2] == (404, "not_found")
+    assert member.ask("POST", f"/runs/{waiting}/cancel").json() == {"is_cancelled": True}
+    assert member.ask("POST", f"/runs/{waiting}/cancel").json() == {"is_cancelled": False}
+    (act, *_) = chief.get("/audit-log", workspace=client.workspace)["items"]
+    assert (act["action"], act["target"], act["actor"]["id"]) == ("run.cancelled", waiting, member.id)
+    assert member.get(f"/runs/{waiting}")["reason"] == "cancelled"
+    partner.release()
+
+
+@pytest.mark.req("A-01")
+def test_runs_are_filtered_and_paged(client: Client, chief: Person) -> None:
+    """Every run once, whatever the page; a filter that is wrong is named."""
+    ids = [client.queued() for _ in range(5)]
+    for run_id in ids:
+        client.completed(run_id)
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = chief.get("/runs", workspace=client.workspace, state="succeeded", limit="2", **cursor)
+        found += [one["id"] for one in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+    assert found == ids[::-1]
+    assert chief.get("/runs", workspace=client.workspace, model="fake/other-1")["items"] == []
+    assert chief.get("/runs", workspace=client.workspace, to="2020-01-01")["items"] == []
+    for query, field in (("state=odd", "state"), ("from=never", "from"), ("limit=0", "limit"), ("model=", "model")):
+        assert refused(chief.ask("GET", f"/runs?{query}")) == (422, "invalid_input", field)
+
+
+def test_synchronous_run_is_not_cancelled(client: Client, chief: Person) -> None:
+    """It ends with the answer of its partner."""
+    answer = client.request("POST", "/v2/models/fake/json-1", json={"prompt": "x"})
+    run_id = answer.headers["x-service-request-id"]
+    assert refused(chief.ask("POST", f"/runs/{run_id}/cancel"))[:2] == (409, "conflict")
+    assert refused(chief.ask("GET", "/runs/nothing"))[:2] == (404, "not_found")
