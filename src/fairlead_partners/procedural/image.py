@@ -6,12 +6,16 @@ from numpy.typing import NDArray
 
 from . import palettes, scenes
 from .noise import Canvas, Field, canvas
+from .scenery.place import Place
 from .seeds import generator
 
 Pixels = NDArray[np.uint8]
 
 # Larger pictures are painted at this size and enlarged: that bounds memory and time, and noise loses nothing.
 PAINTED_PIXELS_MAX = 1_500_000
+PLACE_PIXELS_MAX = 720_000
+"""As many for pictures of places, which have more layers."""
+
 GRAIN = 0.008
 
 
@@ -27,6 +31,8 @@ def stage(prompt: str, seed: int, width: int, height: int, pixels_max: int) -> t
     rng = generator(prompt, seed, "choice")
     palette = palettes.choose(prompt, rng)
     scene = scenes.choose(prompt, seed, rng)
+    if isinstance(scene, Place):
+        pixels_max = min(pixels_max, PLACE_PIXELS_MAX)
     scale = min(1.0, (pixels_max / (width * height)) ** 0.5)
     ground = canvas(prompt, seed, palette, max(1, round(width * scale)), max(1, round(height * scale)))
     return scene, ground
@@ -52,15 +58,23 @@ def finish(picture: Field, rng: np.random.Generator, grain_strength: float = GRA
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     vignette = 1 - 0.17 * (x * x + y * y) ** 1.2
-    light = np.clip((picture + 0.6 * bloom) * vignette[..., None], 0, 1)
-    light = light * (0.86 + 0.42 * light - 0.28 * light * light)
-    grain = rng.standard_normal((height, width), dtype=np.float32) * np.float32(grain_strength)
-    return to_pixels(light + grain[..., None])
+    light = picture + np.float32(0.6) * bloom
+    light *= vignette[..., None]
+    np.clip(light, 0, 1, out=light)
+    curve = np.float32(-0.28) * light
+    curve += np.float32(0.42)
+    curve *= light
+    curve += np.float32(0.86)
+    light *= curve
+    light += (rng.standard_normal((height, width), dtype=np.float32) * np.float32(grain_strength))[..., None]
+    return to_pixels(light)
 
 
 def to_pixels(picture: Field) -> Pixels:
     """Round colours from 0..1 to eight bits."""
-    return np.asarray(np.clip(picture * 255 + 0.5, 0, 255), dtype=np.uint8)
+    scaled = picture * np.float32(255)
+    scaled += np.float32(0.5)
+    return np.clip(scaled, 0, 255, out=scaled).astype(np.uint8)
 
 
 def encode_png(pixels: Pixels) -> bytes:

@@ -103,7 +103,8 @@ def step(edge: float | Field, width: float, value: Field) -> Field:
 
 
 def blend(base: Field, top: Field, share: Field | float) -> Field:
-    """Return `base` with `share` (0 to 1) of `top` laid over it; share has no colour axis."""
-    if isinstance(share, float):
-        return base + (top - base) * np.float32(share)
-    return base + (top - base) * share[..., None]
+    """Return `base` with `share` (0 to 1) of `top`, colours or one colour, laid over it; share has no colour axis."""
+    over = top - base
+    over *= np.float32(share) if isinstance(share, float) else share[..., None]
+    over += base
+    return over

@@ -132,7 +132,7 @@ def sail(canvas: Canvas, picture: Field, figures: list[Figure], light: Light, ho
             tone = dark(light, figure.colour)
             if figure.kind == "sailboat" and figure.colour is None:
                 tone = np.asarray(0.25 * tone + 0.55 * light.ambient + 0.25 * light.sun * light.glow * 0.6, np.float32)
-            picture = blend(picture, 0.6 * tone + 0.25 * light.middle + 0 * picture, _rippled(canvas, below) * 0.55)
+            picture = blend(picture, 0.6 * tone + 0.25 * light.middle, _rippled(canvas, below) * 0.55)
             picture = silhouette(canvas, mask, light, tone).over(picture)
     return picture
 

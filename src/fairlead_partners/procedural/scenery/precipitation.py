@@ -18,10 +18,13 @@ def veil(canvas: Canvas, picture: Field, subject: Subject, light: Light, horizon
         strength = 0.28
     if not strength:
         return picture
-    level = np.exp(-(((canvas.y - horizon - 0.02) / 0.13) ** 2))
-    banks = drifting(canvas, canvas.smooth, canvas.x * 0.35, canvas.y * 1.7, 0.10)
+    band = slice(max(0, int((horizon - 0.3) / canvas.pixel)), max(1, int((horizon + 0.34) / canvas.pixel)))
+    window = canvas.rows(band.start, band.stop)
+    level = np.exp(-(((window.y - horizon - 0.02) / 0.13) ** 2))
+    banks = drifting(window, canvas.smooth, canvas.x * 0.35, window.y * 1.7, 0.10)
     share = np.clip(level * (0.62 + 0.30 * banks) * strength, 0, 0.95)
-    return blend(picture, light.air * 1.03 + 0 * picture, np.asarray(share, dtype=np.float32))
+    picture[band] = blend(picture[band], light.air * 1.03, np.asarray(share, dtype=np.float32))
+    return picture
 
 
 def fall(canvas: Canvas, picture: Field, subject: Subject, light: Light) -> Field:
@@ -48,7 +51,7 @@ def _snow(canvas: Canvas, picture: Field, light: Light) -> Field:
         size = max(0.5, wanted)
         seen = min(1.0, 0.2 + wanted / size)
         flakes = cv2.GaussianBlur(points, (0, 0), size) * (2 * np.pi * size * size)
-        picture = blend(picture, bright + 0 * picture, np.clip(flakes * np.float32((1.3 - 0.7 * near) * seen), 0, 1))
+        picture = blend(picture, bright, np.clip(flakes * np.float32((1.3 - 0.7 * near) * seen), 0, 1))
     return picture
 
 
@@ -69,5 +72,5 @@ def _rain(canvas: Canvas, picture: Field, light: Light) -> Field:
     cover = cv2.GaussianBlur(as_cover(mask), (0, 0), max(0.4, lines / 1800))
     tone = 0.55 * light.horizon + 0.35 * float(light.middle.mean()) + 0.12
     mist = step(0.2, 1.0, canvas.y) * 0.10 + 0 * canvas.x
-    picture = blend(picture, light.air + 0 * picture, np.asarray(mist, dtype=np.float32))
-    return blend(picture, tone + 0 * picture, np.asarray(cover * 0.5, dtype=np.float32))
+    picture = blend(picture, light.air, np.asarray(mist, dtype=np.float32))
+    return blend(picture, tone, np.asarray(cover * 0.5, dtype=np.float32))

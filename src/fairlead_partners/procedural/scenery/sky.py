@@ -102,7 +102,7 @@ def _orb(canvas: Canvas, picture: Field, light: Light, subject: Subject, horizon
         tone = face[..., None] * np.array([1.0, 0.985, 0.94], dtype=np.float32)
     else:
         tone = np.asarray(0.35 * light.sun + 0.68, dtype=np.float32)
-    picture[:] = blend(picture, tone + 0 * picture, disc * np.float32(min(1.0, light.glow * 1.2)))
+    picture[:] = blend(picture, tone, disc * np.float32(min(1.0, light.glow * 1.2)))
 
 
 def _clouded(canvas: Canvas, picture: Field, light: Light, horizon: float) -> Field:

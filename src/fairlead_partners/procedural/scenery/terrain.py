@@ -46,7 +46,7 @@ def paint(canvas: Canvas, light: Light, kind: str, horizon: float, *, season: st
     lit = _lit(canvas, height, depth, light)
     tone: Field = _materials(canvas, kind, height, across, depth, season) * _shine(lit, light)
     far = 1 - np.exp(-np.maximum(depth - 1.5, 0) * light.haze * np.exp(-np.maximum(height, 0) * 0.35))
-    tone = blend(tone, light.air + 0 * tone, np.asarray(far, dtype=np.float32))
+    tone = blend(tone, light.air, np.asarray(far, dtype=np.float32))
     rows = horizon - (height - _EYE) / depth
     return _seen(canvas, rows, np.dstack([tone, flood]), horizon + _EYE / shore)
 
@@ -137,7 +137,7 @@ def _materials(canvas: Canvas, kind: str, height: Field, across: Field, depth: F
     ground = blend(ground, rock, step(0.55, 0.7, height + 0.12 * fleck + 0.10 * np.minimum(steep, 3)))
     line = {"winter": 0.05, "summer": 1.9, "autumn": 1.7}.get(season or "", 1.55)
     ragged = height + 0.16 * fleck - 0.10 * np.minimum(steep, 4)
-    return blend(ground, colour("eef3fa") + 0 * ground, step(line, 0.45, ragged))
+    return blend(ground, colour("eef3fa"), step(line, 0.45, ragged))
 
 
 def _mountain(canvas: Canvas, x: Field, z: Field, rng: np.random.Generator) -> Field:

@@ -102,7 +102,7 @@ def _coloured(canvas: Canvas, light: Light, season: str | None, row: _Row, drawi
         tone = blend(tone, leaves, as_cover(drawing.crown))
     elif season == "winter":
         snow = colour(_SNOW) * (0.25 + 0.75 * day) * (0.4 + 0.6 * light.ambient)
-        tone = blend(tone, snow + 0 * tone, as_cover(drawing.snow) * as_cover(drawing.wood))
+        tone = blend(tone, snow, as_cover(drawing.snow) * as_cover(drawing.wood))
     floor = colour(_GRASS[season or "summer"]) * shine * np.float32(0.4 + 0.6 * day)
     fleck = 1 + 0.10 * canvas.rough.sample(canvas.x * 0.9, (canvas.y - row.base) * 3.0)
     earth = np.clip((canvas.y - ground) / canvas.pixel + 0.5, 0, 1) * np.float32(row.has_floor)
@@ -111,4 +111,4 @@ def _coloured(canvas: Canvas, light: Light, season: str | None, row: _Row, drawi
     low = np.clip(1 - np.abs(canvas.y - row.base) / 0.28, 0, 1)
     faded = (1 - row.near) * (0.85 + 2.2 * light.haze) + (0.04 + 1.7 * light.haze) * low * (1.15 - row.near)
     share = np.asarray(np.clip(faded, 0, 0.97) + 0 * canvas.x, dtype=np.float32)
-    return Layer(blend(tone, light.air + 0 * tone, share), np.asarray(cover, dtype=np.float32))
+    return Layer(blend(tone, light.air, share), np.asarray(cover, dtype=np.float32))

@@ -29,12 +29,12 @@ def flow(
     mirrored = _mirrored(canvas, picture, lake, slope, below, (mirror, horizon))
     facing = np.clip(0.16 + 0.62 * below**0.7 + 0.17 * slope, 0.04, 0.9)
     deep = _deep(light, subject)
-    tone = blend(mirrored * np.float32(0.94), deep + 0 * mirrored, np.asarray(facing, dtype=np.float32))
+    tone = blend(mirrored * np.float32(0.94), deep, np.asarray(facing, dtype=np.float32))
     tone += (0.05 * np.clip(slope, -1.2, 2.5) * np.minimum(1, 8 * below))[..., None] * light.middle
     tone += _glitter(canvas, slope, below, light, horizon)[..., None] * light.sun
     if rough > 1.4:
         foam = step(1.25, 0.7, 0.75 * swell + 0.75 * ripple) * np.minimum(1, below * 9)
-        tone = blend(tone, 0.35 * light.middle + 0.55 * float(light.horizon.mean()) + 0 * tone, 0.75 * foam)
+        tone = blend(tone, 0.35 * light.middle + 0.55 * float(light.horizon.mean()), 0.75 * foam)
     picture[first:] = blend(picture[first:], tone, share[first:])
 
 
