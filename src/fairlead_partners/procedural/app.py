@@ -14,7 +14,7 @@ import msgspec
 from . import files, studio
 from .pool import Pool
 from .replays import Replays
-from .requests import AudioRequest, Body, ImageRequest, Request, TextRequest, VideoRequest, fingerprint
+from .requests import AudioRequest, Body, ImageRequest, Request, TextRequest, UpscaleRequest, VideoRequest, fingerprint
 from .tasks import Tasks, task_json
 from .wire import (
     Answer,
@@ -62,7 +62,7 @@ class App:
         self._token = token
         self._pool = Pool()
         self._replays = Replays()
-        self._tasks = Tasks(studio.render_video, self._replays.forget)
+        self._tasks = Tasks(studio.render, self._replays.forget)
         self._held_bytes = 0
         self._exact: dict[str, dict[str, Handler]] = {
             "/healthz": {"GET": self._healthz},
@@ -70,9 +70,11 @@ class App:
             "/v1/audio": {"POST": partial(self._post, AudioRequest.read, self._audio)},
             "/v1/text": {"POST": partial(self._post, TextRequest.read, self._text)},
             "/v1/videos": {"POST": partial(self._post, VideoRequest.read, self._video)},
+            "/v1/upscales": {"POST": partial(self._post, UpscaleRequest.read, self._upscale)},
         }
         self._named: dict[str, dict[str, Handler]] = {
-            "/v1/videos/": {"GET": self._get_video, "DELETE": self._cancel_video},
+            "/v1/videos/": {"GET": self._get_task, "DELETE": self._cancel_task},
+            "/v1/upscales/": {"GET": self._get_task, "DELETE": self._cancel_task},
             "/v1/files/": {"GET": self._file},
         }
 
@@ -170,10 +172,15 @@ class App:
         task = self._tasks.submit(call.request, call.seed, call.fingerprint, call.key, id_)
         return json_answer(202, {"id": task.id, "status": task.status, "created": task.created})
 
-    async def _get_video(self, scope: Scope, _receive: Receive, name: str) -> Answer:
+    async def _upscale(self, call: Call[UpscaleRequest]) -> Answer:
+        await self._pool.run(partial(studio.check_upscale, call.request))
+        task = self._tasks.submit(call.request, call.seed, call.fingerprint, call.key, f"ups_{call.name}")
+        return json_answer(202, {"id": task.id, "status": task.status, "created": task.created})
+
+    async def _get_task(self, scope: Scope, _receive: Receive, name: str) -> Answer:
         return json_answer(200, task_json(self._tasks.get(name), _base_url(scope)))
 
-    async def _cancel_video(self, scope: Scope, _receive: Receive, name: str) -> Answer:
+    async def _cancel_task(self, scope: Scope, _receive: Receive, name: str) -> Answer:
         return json_answer(200, task_json(self._tasks.cancel(name), _base_url(scope)))
 
     async def _file(self, scope: Scope, _receive: Receive, name: str) -> files.FileAnswer:

@@ -31,7 +31,7 @@ def edit(request: ImageRequest, uri: str, seed: int) -> tuple[bytes, int, int]:
 
     Raises Problem 422 when the input is not a picture, or is too large to be decoded safely.
     """
-    original = _decode(uri)
+    original = decode(uri)
     width, height = _size(request, original.shape[1], original.shape[0])
     way = cv2.INTER_AREA if width < original.shape[1] else cv2.INTER_CUBIC
     resized = (
@@ -51,7 +51,7 @@ def _refuse(message: str) -> Problem:
     return Problem(422, "invalid_value", f"image {message}.", "image")
 
 
-def _decode(uri: str) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def decode(uri: str) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     """Decode a data URI into RGB pixels, looking at its declared size before any pixel is decoded."""
     kind, _, encoded = uri.partition(",")
     format_ = _FORMATS.get(kind)

@@ -33,7 +33,7 @@ def open_range(path: Path, range_header: str | None, *, head: bool) -> FileAnswe
     span = _span(range_header, size)
     start, end = (0, size - 1) if span is None else span
     headers = [
-        ("content-type", "video/mp4"),
+        ("content-type", "image/png" if path.suffix == ".png" else "video/mp4"),
         ("accept-ranges", "bytes"),
         ("content-length", str(end - start + 1)),
     ]

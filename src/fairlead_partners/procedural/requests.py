@@ -84,6 +84,16 @@ class VideoRequest(msgspec.Struct, frozen=True):
             fps=_choice(body, "fps", (12, 24, 30), 24),
         )
 
+    @property
+    def extension(self) -> str:
+        """The kind of file the result is."""
+        return "mp4"
+
+    @property
+    def held_bytes(self) -> int:
+        """What the request holds in memory while it waits: nothing to speak of."""
+        return 0
+
 
 class TextRequest(msgspec.Struct, frozen=True):
     """A piece of prose no longer than `max_characters`."""
@@ -99,7 +109,35 @@ class TextRequest(msgspec.Struct, frozen=True):
         return cls(prompt=_prompt(body), seed=_seed(body), max_characters=400 if length is None else length)
 
 
-Request = ImageRequest | AudioRequest | VideoRequest | TextRequest
+class UpscaleRequest(msgspec.Struct, frozen=True):
+    """A picture or a clip to enlarge, each a data URI; exactly one of them is there. `scale` is for both sides."""
+
+    image: str | None
+    video: str | None
+    scale: int
+    seed: int | None = None
+
+    @classmethod
+    def read(cls, body: Body) -> Self:
+        """Check a body; Problem 422 names the first field that is out of bounds."""
+        image, video = _text(body, "image"), _text(body, "video")
+        if (image is None) == (video is None):
+            raise _invalid("image", "or video is required, and not both")
+        return cls(image, video, _choice(body, "scale", (2, 3, 4), 2))
+
+    @property
+    def extension(self) -> str:
+        """The kind of file the result is."""
+        return "mp4" if self.image is None else "png"
+
+    @property
+    def held_bytes(self) -> int:
+        """What the request holds in memory while it waits."""
+        return len(self.image or "") + len(self.video or "")
+
+
+TaskRequest = VideoRequest | UpscaleRequest
+Request = ImageRequest | AudioRequest | TextRequest | TaskRequest
 
 
 def fingerprint(path: str, request: Request) -> bytes:

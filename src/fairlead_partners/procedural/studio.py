@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .requests import AudioRequest, ImageRequest, TextRequest, VideoRequest
+from .requests import AudioRequest, ImageRequest, TaskRequest, TextRequest, UpscaleRequest
+from .tasks import Made
 from .wire import Answer, json_answer
 
 
@@ -63,8 +64,17 @@ def text_answer(request: TextRequest, seed: int, id_: str) -> Answer:
     )
 
 
-def render_video(request: VideoRequest, seed: int, path: Path, goes_on: Callable[[float], bool]) -> None:
-    """Render a clip to `path`, asking `goes_on` after each frame whether to continue."""
-    from . import video  # noqa: PLC0415 -- heavy: imported by the first generation that needs it
+def check_upscale(request: UpscaleRequest) -> None:
+    """Look at what is to be enlarged; Problem 501 when the network is not installed, 422 when it cannot be used."""
+    from . import upscale  # noqa: PLC0415 -- heavy: imported by the first generation that needs it
 
-    video.render(request, seed, path, goes_on)
+    upscale.check(request)
+
+
+def render(request: TaskRequest, seed: int, path: Path, goes_on: Callable[[float], bool]) -> Made:
+    """Make a clip or an enlargement at `path`, asking `goes_on` again and again whether to continue."""
+    from . import upscale, video  # noqa: PLC0415 -- heavy: imported by the first generation that needs it
+
+    if isinstance(request, UpscaleRequest):
+        return upscale.enlarge(request, path, goes_on)
+    return video.render(request, seed, path, goes_on)

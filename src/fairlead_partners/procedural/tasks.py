@@ -1,4 +1,4 @@
-"""Video tasks: submitted, rendered one after another in a thread, polled, cancelled, and dropped in time."""
+"""Tasks for clips and enlargements: submitted, made one after another in a thread, polled, cancelled, dropped."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -17,30 +17,41 @@ from typing import Literal
 import msgspec
 
 from .replays import conflict
-from .requests import VideoRequest
+from .requests import TaskRequest
 from .wire import Problem
 
 WAITING_MAX = 256
 ENDED_MAX = 1024
 KEEP_SECONDS = 3600.0
 KEEP_BYTES_MAX = 256 * 1024 * 1024
+HELD_BYTES_MAX = 256 * 1024 * 1024
 
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-Render = Callable[[VideoRequest, int, Path, Callable[[float], bool]], None]
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What a task has made: the description of its file, and what it is charged by."""
+
+    result: Mapping[str, object]
+    usage: Mapping[str, object]
+
+
+Render = Callable[[TaskRequest, int, Path, Callable[[float], bool]], Made]
 
 log = logging.getLogger("procedural")
 
 
 class Task(msgspec.Struct, eq=False):
-    """One video: what was asked, how far it is, and the file once it succeeded."""
+    """One task: what was asked, how far it is, and what it has made once it succeeded."""
 
     id: str
-    request: VideoRequest
+    request: TaskRequest | None
     seed: int
     fingerprint: bytes
     key: str | None
     created: int = msgspec.field(default_factory=lambda: int(time.time()))
     status: Status = "queued"
+    made: Made | None = None
     progress: float = 0.0
     file: Path | None = None
     file_bytes: int = 0
@@ -65,8 +76,8 @@ class Tasks:
         self._worker: asyncio.Task[None] | None = None
         self._folder: Path | None = None
 
-    def submit(self, request: VideoRequest, seed: int, fingerprint: bytes, key: str | None, id_: str) -> Task:
-        """Queue a video, or return the task this id already has.
+    def submit(self, request: TaskRequest, seed: int, fingerprint: bytes, key: str | None, id_: str) -> Task:
+        """Queue a task, or return the task this id already has.
 
         Raises Problem 409 when the id belongs to another request and 429 when too many are waiting.
         """
@@ -76,7 +87,11 @@ class Tasks:
                 raise conflict()
             return known
         if sum(task.status == "queued" for task in self._tasks.values()) >= WAITING_MAX:
-            message = f"{WAITING_MAX} videos are waiting already; try again later."
+            message = f"{WAITING_MAX} tasks are waiting already; try again later."
+            raise Problem(429, "too_many_tasks", message, headers=(("retry-after", "5"),))
+        held = sum(task.request.held_bytes for task in self._tasks.values() if task.request is not None)
+        if held + request.held_bytes > HELD_BYTES_MAX:
+            message = "Too many large pictures and clips are waiting; try again later."
             raise Problem(429, "too_many_tasks", message, headers=(("retry-after", "5"),))
         task = Task(id_, request, seed, fingerprint, key)
         self._tasks[id_] = task
@@ -88,7 +103,7 @@ class Tasks:
         """Return a task; Problem 404 when it is unknown or was dropped."""
         task = self._tasks.get(id_)
         if task is None:
-            raise Problem(404, "not_found", "There is no video with this id; it may have expired.")
+            raise Problem(404, "not_found", "There is no task with this id; it may have expired.")
         return task
 
     def cancel(self, id_: str) -> Task:
@@ -125,18 +140,21 @@ class Tasks:
         task.status = "running"
         path: Path | None = None
         loop = asyncio.get_running_loop()
+        request = task.request
+        if request is None:
+            return
         try:
-            path = self._new_path()
-            await loop.run_in_executor(self._executor, self._render, task.request, task.seed, path, task.goes_on)
+            path = self._new_path(request.extension)
+            task.made = await loop.run_in_executor(self._executor, self._render, request, task.seed, path, task.goes_on)
             self._finish(task, path)
         except Exception:
-            log.exception("video %s failed", task.id)
+            log.exception("task %s failed", task.id)
             self._discard(task, path)
 
-    def _new_path(self) -> Path:
+    def _new_path(self, extension: str) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="procedural-"))
-        return self._folder / f"{secrets.token_urlsafe(24)}.mp4"
+        return self._folder / f"{secrets.token_urlsafe(24)}.{extension}"
 
     def _finish(self, task: Task, path: Path) -> None:
         # Read through a call: a cancel may have changed the status while the thread rendered.
@@ -161,6 +179,7 @@ class Tasks:
 
     def _end(self, task: Task, status: Status) -> None:
         task.status = status
+        task.request = None  # it may hold a whole clip, and is not needed again
         task.ended = time.monotonic()
         self._drop_surplus()
         asyncio.get_running_loop().call_later(KEEP_SECONDS, self._drop, task)
@@ -191,20 +210,12 @@ class Tasks:
 
 def task_json(task: Task, base_url: str) -> dict[str, object]:
     """Describe a task as PROTOCOL.md says; `base_url` is this server as the poller knows it."""
-    request = task.request
     result: dict[str, object] | None = None
     usage: dict[str, object] | None = None
-    if task.file is not None:
-        result = {
-            "url": f"{base_url}/v1/files/{task.file.name}",
-            "mime_type": "video/mp4",
-            "duration_seconds": request.duration_seconds,
-            "width": request.width,
-            "height": request.height,
-            "fps": request.fps,
-        }
-        usage = {"seconds": request.duration_seconds}
-    error = {"code": "internal_error", "message": "The video could not be rendered; try again."}
+    if task.file is not None and task.made is not None:
+        result = {"url": f"{base_url}/v1/files/{task.file.name}", **task.made.result}
+        usage = dict(task.made.usage)
+    error = {"code": "internal_error", "message": "The work could not be done; try again."}
     return {
         "id": task.id,
         "status": task.status,

@@ -1,7 +1,5 @@
 """Cities: rows of buildings, paler the farther they stand, with windows that are lit when it is dark."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -124,5 +122,5 @@ def _window_grid(
     part[:] = np.where(seen, window, part)
 
 
-def _indices(places: NDArray[Any], count: int) -> NDArray[np.intp]:
+def _indices(places: Field, count: int) -> NDArray[np.intp]:
     return np.asarray(np.clip(np.floor(places), 0, count - 1), dtype=np.intp)

@@ -1,7 +1,5 @@
 """Layers that lie over each other: colours with the share in which they cover what is behind them."""
 
-from typing import Any
-
 import cv2
 import msgspec
 import numpy as np
@@ -10,7 +8,7 @@ from numpy.typing import NDArray
 from fairlead_partners.procedural.noise import Canvas, Field, blend
 
 Mask = NDArray[np.uint8]
-Points = NDArray[np.floating[Any]]
+Points = Field
 
 _SHIFT = 4
 """Bits below a pixel to which drawn corners are placed."""

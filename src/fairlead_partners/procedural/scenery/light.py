@@ -1,14 +1,15 @@
 """The light of a picture: colours of sky, sun, haze and ground by time of day, weather, season and named colours."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+
+from fairlead_partners.procedural.noise import Field
 
 from .subject import Subject
 
-Colour = NDArray[np.floating[Any]]
+Colour = Field
 
 
 class Light(msgspec.Struct, frozen=True):

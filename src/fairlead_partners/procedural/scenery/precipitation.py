@@ -39,7 +39,7 @@ def fall(canvas: Canvas, picture: Field, subject: Subject, light: Light) -> Fiel
 def _snow(canvas: Canvas, picture: Field, light: Light) -> Field:
     rng = canvas.rng("snow")
     lines, columns = picture.shape[:2]
-    bright = np.float32(0.75 if light.is_night else 1.0)
+    bright = np.full(3, 0.75 if light.is_night else 1.0, dtype=np.float32)
     for near, count in ((0.25, 700), (0.5, 260), (1.0, 70)):
         x, y, lag = rng.random((3, int(count * canvas.aspect)))
         turns = 1 if near < 0.6 else 2
