@@ -7,6 +7,7 @@ from fairlead.api.admin.access import AdminAccess
 from fairlead.api.admin.api import AdminApi
 from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
+from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.members import MemberHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.sessions import SessionHandlers
@@ -14,6 +15,7 @@ from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
 from fairlead.operations.accounts.request_limits import RequestLimits
 from fairlead.operations.accounts.sessions import Sessions
+from fairlead.operations.ledger.accounts import Accounts
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.inspect import RunInspector
 from fairlead.server.base import Base, credential_reader, header_names
@@ -42,6 +44,7 @@ def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
         MemberHandlers(database, base.clock),
         AuditLogHandlers(database),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
+        LedgerHandlers(Accounts(database, base.clock)),
         BudgetHandlers(database, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)

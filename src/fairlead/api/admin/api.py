@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairlead.api.admin import audit_log, budgets, members, runs, sessions
+from fairlead.api.admin import audit_log, budgets, ledger, members, runs, sessions
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
 from fairlead.api.http.api import HttpApi, routes_of
@@ -10,7 +10,7 @@ from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameter
 from fairlead.observing.observations import Observer
 
 PREFIX: Final = "/api/admin/v1"
-ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES, *budgets.ROUTES, *runs.ROUTES)
+ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES, *budgets.ROUTES, *runs.ROUTES, *ledger.ROUTES)
 
 API: Final = Api(
     name="admin",

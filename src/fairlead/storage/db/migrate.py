@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, inspect, select, text
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.schema import make_document_triggers, make_triggers, metadata
 
-HEAD: Final = "0023"
+HEAD: Final = "0024"
 """The revision of the tables in `tables.py` and `schema.py`; a test fails when the folder of revisions disagrees."""
 _LOCK: Final = 0x666C6B  # "flk": names the lock among those of other programs on the same server
 

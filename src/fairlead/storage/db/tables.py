@@ -288,6 +288,8 @@ ledger_entries = Table(
     Column("created_at", _INT, nullable=False),
 )
 Index("ix_ledger_entries_workspace_id_id", ledger_entries.c.workspace_id, ledger_entries.c.id)
+_PAID_IN: Final = text("run_id IS NULL")
+partial_index("ix_ledger_entries_paid_in", ledger_entries.c.workspace_id, ledger_entries.c.id, where=_PAID_IN)
 Index("uq_ledger_entries_run_phase", ledger_entries.c.run_id, ledger_entries.c.phase, unique=True)
 
 jobs = Table(

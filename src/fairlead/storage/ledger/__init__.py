@@ -5,6 +5,7 @@
     budget_book BudgetBook: the same as the journal of runs meets it
     alerts      what people are told of budgets and unusual days, and what became of telling it
     usage       UsageBook: what runs have cost, by day, key and model
+    account     a workspace's entries in pages, and a month in sums
     statements  runs as their accounts are told
 
 It imports `db` and `accounts`. The books are written by `runs`, in the transaction of the

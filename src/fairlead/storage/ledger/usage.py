@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.storage.db.statements import Prepared, insert_in, is_sqlite
-from fairlead.storage.db.tables import api_keys, usage_days
+from fairlead.storage.db.tables import api_keys, usage_days, workspaces
 
 NO_KEY: Final = ""
 """Stands for the key of runs that were called with a token."""
@@ -88,6 +88,43 @@ def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit
     # Databases sort texts after their own fashion, and a join may shuffle them.
     rows = sorted(connection.execute(told).mappings(), key=lambda row: [row[column.name] for column in grouped])
     return [_usage(row) for row in rows]
+
+
+def usage_of_many(
+    connection: Connection,
+    workspace_ids: Sequence[str] | None,
+    key_id: str | None,
+    query: UsageQuery,
+    limit: int,
+    *,
+    by_workspace: bool,
+) -> list[tuple[str | None, Usage]]:
+    """Add up what some workspaces have used, None for all, or one key of them; each row with its workspace's name.
+
+    The name is None where workspaces are not told apart. At most `limit` rows, the most expensive first.
+    """
+    columns = {Grouping.DAY: usage_days.c.day, Grouping.MODEL: usage_days.c.model_id, Grouping.KEY: usage_days.c.key_id}
+    grouped = [columns[one] for one in query.by] + ([workspaces.c.name] if by_workspace else [])
+    days = usage_days.c.day.between(query.first.isoformat(), query.last.isoformat())
+    sums = (
+        select(*grouped, *(func.sum(column).label(column.name) for column in _SUMS))
+        .select_from(usage_days.join(workspaces, workspaces.c.id == usage_days.c.workspace_id))
+        .where(days)
+        .group_by(*grouped)
+        .order_by(func.sum(usage_days.c.charge).desc(), *grouped)
+        .limit(limit)
+    )
+    if workspace_ids is not None:
+        sums = sums.where(usage_days.c.workspace_id.in_(workspace_ids))
+    if key_id is not None:
+        sums = sums.where(usage_days.c.key_id == key_id)
+    found = sums.subquery()
+    told = select(found)
+    if Grouping.KEY in query.by:
+        told = select(found, api_keys.c.label, api_keys.c.hint).outerjoin(api_keys, api_keys.c.id == found.c.key_id)
+    rows = connection.execute(told).mappings()
+    listed = [(row["name"] if by_workspace else None, _usage(row)) for row in rows]
+    return sorted(listed, key=lambda one: (-one[1].charge, one[1].day or "", one[1].model_id or "", one[0] or ""))
 
 
 def _usage(row: RowMapping) -> Usage:

@@ -1,0 +1,232 @@
+"""Money over the administration API: the ledger in pages and as a file, statements, usage, the proof of the books."""
+
+import csv
+import io
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from fairlead.api.admin.access import reach_of, workspace_of
+from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number_after, page_of, time_of
+from fairlead.api.admin.documents import Page
+from fairlead.api.admin.ledger_documents import (
+    AccountEntryShown,
+    BooksShown,
+    StatementShown,
+    UsageReport,
+    UsageShown,
+)
+from fairlead.api.admin.runs import FROM_TO, WORKSPACE
+from fairlead.api.http.route import Access, Answer, Parameter, Route
+from fairlead.api.http.schemas import as_time
+from fairlead.domain.accounts.rights import Right
+from fairlead.domain.days import NotADateError
+from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.ledger.usage import BadUsageQueryError, Grouping, Usage, UsageQuery
+from fairlead.operations.ledger.accounts import AccountEntry, Accounts, BadMonthError
+
+_CSV: Final = "text/csv"
+_JSON_LINES: Final = "application/jsonl"
+_FORMATS: Final = {"csv": _CSV, "jsonl": _JSON_LINES}
+_COLUMNS: Final = tuple(AccountEntryShown.__annotations__)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class LedgerHandlers(msgspec.Struct, frozen=True):
+    """Answers what is asked about money."""
+
+    accounts: Accounts
+
+    async def list_ledger(self, request: Request) -> Response:
+        """`GET /workspaces/{workspace}/ledger`: what was booked, the newest first."""
+        workspace, limit = workspace_of(request), limit_of(request)
+        which = f"ledger of {workspace.id}"
+        since, until = time_of(request, "from"), time_of(request, "to")
+        found = await self.accounts.entries(workspace.id, since, until, number_after(request, which), limit + 1)
+        after = str(found[limit - 1].id) if len(found) > limit else None
+        return answer(page_of([_shown(one) for one in found[:limit]], which, after))
+
+    async def export_ledger(self, request: Request) -> Response:
+        """`GET /workspaces/{workspace}/ledger/export`: every entry, the oldest first, as CSV or as JSON lines."""
+        workspace, form = workspace_of(request), request.query_params.get("format", "csv")
+        if form not in _FORMATS:
+            raise FieldError("format", "A format is csv or jsonl.")
+        pages = self.accounts.export(workspace.id, time_of(request, "from"), time_of(request, "to"))
+        headers = {
+            "Content-Disposition": f'attachment; filename="ledger-{workspace.name}.{form}"',
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+        }
+        write = _csv_lines if form == "csv" else _json_lines
+        return StreamingResponse(write(pages), 200, headers, _FORMATS[form])
+
+    async def show_statement(self, request: Request) -> Response:
+        """`GET /workspaces/{workspace}/statement`: a month in sums."""
+        workspace = workspace_of(request)
+        try:
+            month, told = await self.accounts.statement(workspace.id, request.query_params.get("month"))
+        except BadMonthError as error:
+            raise FieldError("month", str(error)) from error
+        statement: StatementShown = {
+            "workspace": workspace.name,
+            "month": month,
+            "opening_balance": as_dollars(told.opening),
+            "closing_balance": as_dollars(told.closing),
+            "credited": as_dollars(told.credited),
+            "charged": as_dollars(told.opening + told.credited - told.closing),
+            "credits": [
+                {"at": as_time(one.at), "amount": as_dollars(one.amount), "reason": one.reason} for one in told.credits
+            ],
+            "spending": [
+                {
+                    "model": one.model_id,
+                    "key": one.key_id,
+                    "key_label": one.key_label,
+                    "runs": one.runs,
+                    "succeeded": one.succeeded,
+                    "charge": as_dollars(one.charge),
+                }
+                for one in told.spending
+            ],
+        }
+        return answer(statement)
+
+    async def report_usage(self, request: Request) -> Response:
+        """`GET /usage`: what was used, added up by what is asked for; an API key sees its own."""
+        reach, query = reach_of(request), request.query_params
+        try:
+            report = await self.accounts.usage(
+                reach.workspace_ids, reach.api_key_id, query.get("from"), query.get("to"), query.get("by")
+            )
+        except NotADateError as error:
+            raise FieldError(str(error).partition(" ")[0], str(error)) from error
+        except BadUsageQueryError as error:
+            raise FieldError("by" if "group_by" in str(error) else "from", str(error)) from error
+        told: UsageReport = {
+            "from": report.query.first.isoformat(),
+            "to": report.query.last.isoformat(),
+            "items": [_used(name, row, report.query) for name, row in report.rows],
+            "next_cursor": None,
+        }
+        return answer(told)
+
+    async def prove_books(self, _request: Request) -> Response:
+        """`GET /books`: what `fairlead audit` does; it reads everything, and one is made at a time."""
+        report = await self.accounts.proof()
+        told: BooksShown = {
+            "is_right": report.clean,
+            "totals": report.totals,
+            "disagreements": [_plain(row) for row in report.disagreements],
+            "lost": [_plain(row) for row in report.lost],
+        }
+        return answer(told)
+
+
+def _plain(row: dict[str, object]) -> dict[str, object]:
+    return {str(name): value for name, value in row.items()}
+
+
+async def _json_lines(pages: AsyncIterator[Sequence[AccountEntry]]) -> AsyncIterator[bytes]:
+    async for page in pages:
+        yield b"".join(_encode(_shown(one)) + b"\n" for one in page)
+
+
+async def _csv_lines(pages: AsyncIterator[Sequence[AccountEntry]]) -> AsyncIterator[bytes]:
+    yield (",".join(_COLUMNS) + "\n").encode()
+    async for page in pages:
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows(_shown(one).values() for one in page)
+        yield file.getvalue().encode()
+
+
+def _shown(one: AccountEntry) -> AccountEntryShown:
+    return {
+        "id": one.id,
+        "at": as_time(one.at),
+        "kind": one.kind,
+        "balance_change": as_dollars(one.balance_change),
+        "held_change": as_dollars(one.held_change),
+        "reason": one.reason,
+        "rate_version": one.rate_version,
+        "run": one.run_id,
+        "model": one.model_id,
+        "key": one.key_id,
+    }
+
+
+def _used(workspace: str | None, row: Usage, query: UsageQuery) -> UsageShown:
+    told: UsageShown = {"runs": row.runs, "succeeded": row.succeeded, "charge": as_dollars(row.charge)}
+    if Grouping.DAY in query.by and row.day is not None:
+        told["day"] = row.day
+    if Grouping.MODEL in query.by and row.model_id is not None:
+        told["model"] = row.model_id
+    if Grouping.KEY in query.by:
+        told["key"] = None if row.key is None else {"id": row.key.id, "label": row.key.label, "hint": row.key.hint}
+    if workspace is not None:
+        told["workspace"] = workspace
+    return told
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/workspaces/{workspace}/ledger",
+        LedgerHandlers.list_ledger,
+        "List what was booked for a workspace",
+        {200: Answer("A page, the newest first.", Page[AccountEntryShown])},
+        (400, 404, 422),
+        (*FROM_TO, *PAGE),
+        access=Access.MEMBER,
+        right=Right.READ,
+    ),
+    Route(
+        "GET",
+        "/workspaces/{workspace}/ledger/export",
+        LedgerHandlers.export_ledger,
+        "Export what was booked for a workspace",
+        {200: Answer("Every entry, the oldest first.", str, (_CSV, _JSON_LINES))},
+        (404, 422),
+        (Parameter("format", "`csv`, or `jsonl` for a JSON object a line."), *FROM_TO),
+        access=Access.MEMBER,
+        right=Right.READ,
+    ),
+    Route(
+        "GET",
+        "/workspaces/{workspace}/statement",
+        LedgerHandlers.show_statement,
+        "Show a month of a workspace in sums",
+        {200: Answer("The statement.", StatementShown)},
+        (404, 422),
+        (Parameter("month", "Such as 2026-11; the current one where it is absent."),),
+        access=Access.MEMBER,
+        right=Right.READ,
+    ),
+    Route(
+        "GET",
+        "/usage",
+        LedgerHandlers.report_usage,
+        "Add up what was used",
+        {200: Answer("The rows, the most expensive first.", UsageReport)},
+        (404, 422),
+        (
+            WORKSPACE,
+            Parameter("from", "The first day (UTC); 29 days before the last where it is absent."),
+            Parameter("to", "The last day (UTC); today where it is absent."),
+            Parameter("by", "Some of day, model, key and workspace, with commas between; day,model where absent."),
+        ),
+        access=Access.MEMBER,
+        right=Right.SEE,
+    ),
+    Route(
+        "GET",
+        "/books",
+        LedgerHandlers.prove_books,
+        "Prove the books",
+        {200: Answer("The proof.", BooksShown)},
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+)

@@ -1,0 +1,80 @@
+"""The documents of the ledger, of statements, of usage and of the proof of the books, as types."""
+
+from collections.abc import Mapping, Sequence
+from typing import NotRequired, TypedDict
+
+from fairlead.api.admin.documents import Dollars
+from fairlead.api.admin.run_documents import EntryName, KeyOfRun
+from fairlead.api.http.schemas import AnyObject, Day, Time, Uuid
+
+
+class AccountEntryShown(TypedDict):
+    """An entry of the ledger; `run`, `model` and `key` are null for what was paid in."""
+
+    id: int
+    at: Time
+    kind: EntryName
+    balance_change: Dollars
+    held_change: Dollars
+    reason: str
+    rate_version: str | None
+    run: Uuid | None
+    model: str | None
+    key: Uuid | None
+
+
+class CreditShown(TypedDict):
+    """Money that was paid in, or corrected."""
+
+    at: Time
+    amount: Dollars
+    reason: str
+
+
+class SpendingShown(TypedDict):
+    """What the runs of a model cost that were called with a key; null for a token."""
+
+    model: str
+    key: Uuid | None
+    key_label: str | None
+    runs: int
+    succeeded: int
+    charge: Dollars
+
+
+class StatementShown(TypedDict):
+    """A month: the balance at its beginning and end, what was paid in, and what was spent on what."""
+
+    workspace: str
+    month: str
+    opening_balance: Dollars
+    closing_balance: Dollars
+    credited: Dollars
+    charged: Dollars
+    credits: Sequence[CreditShown]
+    spending: Sequence[SpendingShown]
+
+
+class UsageShown(TypedDict):
+    """What was used: runs that ended, those that succeeded, and what was charged; told apart as was asked for."""
+
+    day: NotRequired[Day]
+    model: NotRequired[str]
+    key: NotRequired[KeyOfRun | None]
+    workspace: NotRequired[str]
+    runs: int
+    succeeded: int
+    charge: Dollars
+
+
+# `from` is a word of Python.
+UsageReport = TypedDict("UsageReport", {"from": Day, "to": Day, "items": Sequence[UsageShown], "next_cursor": None})
+
+
+class BooksShown(TypedDict):
+    """The proof of the books: how much was looked at, what cannot be (nothing, where they are right), lost runs."""
+
+    is_right: bool
+    totals: Mapping[str, int]
+    disagreements: Sequence[AnyObject]
+    lost: Sequence[AnyObject]

@@ -1,0 +1,115 @@
+"""The account of a workspace for people: entries in pages and as a file, a month in sums, usage of many, the books."""
+
+import asyncio
+import datetime
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.ledger.usage import ROWS_MAX, BadUsageQueryError, Usage, UsageQuery, usage_query
+from fairlead.operations.clock import Clock
+from fairlead.operations.ledger.books import AuditReport, audit
+from fairlead.storage.db.database import Database
+from fairlead.storage.ledger import account
+from fairlead.storage.ledger.account import AccountEntry, CreditLine, MonthStatement, SpendingLine
+from fairlead.storage.ledger.usage import usage_of_many
+
+__all__ = ["AccountEntry", "Accounts", "BadMonthError", "CreditLine", "MonthStatement", "SpendingLine", "UsageOfMany"]
+
+WORKSPACE: Final = "workspace"
+"""What usage of many workspaces may be told apart by, beside the groupings of one."""
+_MONTH: Final = re.compile(r"(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])")
+_EXPORTED_AT_ONCE: Final = 1_000
+
+
+class BadMonthError(ValueError):
+    """A text is no month such as 2026-11."""
+
+
+class UsageOfMany(msgspec.Struct, frozen=True):
+    """What was asked for, and the rows, the most expensive first, each with its workspace's name where that is told."""
+
+    query: UsageQuery
+    rows: list[tuple[str | None, Usage]]
+
+
+class Accounts:
+    """Reads accounts of workspaces. FaultError where `database` raises it."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._auditing = asyncio.Lock()
+
+    async def entries(
+        self, workspace_id: str, since: int | None, until: int | None, before: int | None, limit: int
+    ) -> Sequence[AccountEntry]:
+        """Up to `limit` entries booked from `since` and before `until` (ms), the newest first, before one of them."""
+        return await self._database.read(lambda c: account.list_entries(c, workspace_id, since, until, before, limit))
+
+    async def export(
+        self, workspace_id: str, since: int | None, until: int | None
+    ) -> AsyncIterator[Sequence[AccountEntry]]:
+        """Every entry booked from `since` and before `until` (ms), the oldest first, in pages.
+
+        What is booked after the first page was asked for is in none of them.
+        """
+        last = await self._database.read(lambda c: account.newest_entry(c, workspace_id))
+        after = 0
+        while True:
+            page = await self._page_after(workspace_id, since, until, after)
+            within = [one for one in page if one.id <= last]
+            if within:
+                yield within
+            if len(within) < _EXPORTED_AT_ONCE:
+                return
+            after = within[-1].id
+
+    async def statement(self, workspace_id: str, month: str | None) -> tuple[str, MonthStatement]:
+        """A month, the current one where none is named, and its statement; BadMonthError."""
+        today = self._clock.today()
+        found = _MONTH.fullmatch(month or today.strftime("%Y-%m"))
+        if found is None or int(found["year"]) == 0:
+            raise BadMonthError("A month is written as 2026-11.")
+        first = datetime.date(int(found["year"]), int(found["month"]), 1)
+        after = (first + datetime.timedelta(days=31)).replace(day=1) if first.year < datetime.MAXYEAR else first
+        told = await self._database.read(lambda c: account.month_statement(c, workspace_id, first, after))
+        return found[0], told
+
+    async def usage(
+        self,
+        workspace_ids: Sequence[str] | None,
+        key_id: str | None,
+        first: str | None,
+        last: str | None,
+        by: str | None,
+    ) -> UsageOfMany:
+        """What some workspaces have used, None for all, or one key of theirs; BadUsageQueryError, NotADateError.
+
+        `by` are some of day, model, key and workspace with commas between them.
+        """
+        parts = [part.strip() for part in (by or "day,model").split(",") if part.strip()]
+        rest = ",".join(part for part in parts if part != WORKSPACE)
+        query = usage_query(first, last, rest or "day", self._clock.today())
+        query = query if rest else msgspec.structs.replace(query, by=())
+        by_workspace = WORKSPACE in parts
+        rows = await self._database.read(
+            lambda c: usage_of_many(c, workspace_ids, key_id, query, ROWS_MAX + 1, by_workspace=by_workspace)
+        )
+        if len(rows) > ROWS_MAX:
+            raise BadUsageQueryError(f"The answer would have more than {ROWS_MAX} rows; ask for fewer days.")
+        return UsageOfMany(query, rows)
+
+    async def proof(self) -> AuditReport:
+        """Prove the books, once at a time."""
+        async with self._auditing:
+            return await audit(self._database)
+
+    async def _page_after(
+        self, workspace_id: str, since: int | None, until: int | None, after: int
+    ) -> Sequence[AccountEntry]:
+        return await self._database.read(
+            lambda c: account.entries_after(c, workspace_id, since, until, after, _EXPORTED_AT_ONCE)
+        )
