@@ -85,10 +85,17 @@ def stand(canvas: Canvas, figures: list[Figure], light: Light, ground: Field, sc
             y = float(ground[0, column]) + 0.012
             draw(canvas, mask, outline, x, y, height, flip=flip if rng.random() < 0.8 else not flip)
             _windows(canvas, lamps, outline, x, y, height, flip=flip)
-        layers.append(silhouette(canvas, mask, light, dark(light, figure.colour)))
+        layers.append(silhouette(canvas, mask, light, dark(light, figure.colour or _stone(outline, light))))
         if light.time != "noon" and lamps.any():
             layers += _lamplight(canvas, lamps)
+        elif lamps.any():
+            layers.append(silhouette(canvas, lamps, light, dark(light) * np.float32(0.6)))
     return layers
+
+
+def _stone(outline: Outline, light: Light) -> str | None:
+    """Return the colour of walls, which by day are no silhouettes."""
+    return "453f3b" if outline.polygons and light.time == "noon" else None
 
 
 def _windows(canvas: Canvas, lamps: Mask, outline: Outline, x: float, y: float, height: float, *, flip: bool) -> None:

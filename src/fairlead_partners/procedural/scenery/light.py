@@ -64,7 +64,7 @@ def colour(code: str) -> Colour:
 
 def choose(subject: Subject, rng: np.random.Generator) -> Light:
     """Return the light that the subject asks for; what it leaves open is chosen by chance."""
-    time = subject.time or str(rng.choice(["dawn", "noon", "noon", "dusk", "dusk"]))
+    time = subject.time or str(rng.choice(["dawn", "noon", "dusk", "dusk"]))
     across, height, cloudiness = float(rng.uniform(0.2, 0.8)), float(rng.uniform(0, 1)), float(rng.uniform(0.25, 0.6))
     parts = [colour(code) for code in _TIMES[time].split()]
     grey, cover, haze = 0.0, cloudiness, 0.028

@@ -134,6 +134,9 @@ class Place:
         """Return the near ground and who stands on it."""
         subject, light = self._subject, self._light
         grounded = [f for f in subject.figures if f.kind not in figures.AFLOAT | figures.AIRBORNE]
+        if any(figure.kind == "boat" for figure in subject.figures):
+            # A person that is named with a boat sits in it.
+            grounded = [figure for figure in grounded if figure.kind != "person"]
         if not grounded and "beach" not in subject.places:
             return []
         row = np.array([[rng.random()]], dtype=np.float32)

@@ -21,7 +21,7 @@ PLACES: Final = _table(
         "canyon": "gorge ravine mesa butte",
         "desert": "dune dunes sahara oasis",
         "meadow": "field fields prairie grassland savanna savannah steppe pasture farmland tundra garden park",
-        "forest": "woods wood woodland grove orchard jungle rainforest birch",
+        "forest": "blossom cherry sakura woods wood woodland grove orchard jungle rainforest birch",
         "pinewood": "taiga pine fir spruce conifer evergreen",
         "city": "cityscape town skyline downtown metropolis urban skyscraper manhattan tokyo streets street london",
         "village": "hamlet settlement",
@@ -62,7 +62,7 @@ FIGURES: Final = _table(
         "tent": "camp camping campsite",
         "balloon": "airship",
         "tree": "oak willow",
-        "palm": "palms coconut",
+        "palm": "coconut",
     }
 )
 
@@ -133,6 +133,8 @@ MANY: Final = {
     "women": 2,
     "children": 2,
     "wolves": 3,
+    "sheep": 4,
+    "cattle": 4,
     "geese": 7,
     "couple": 2,
     "lovers": 2,
