@@ -13,6 +13,7 @@ from fairlead.cli.workspaces import names_of, organization_changes, organization
 from fairlead.domain.ledger.budgets import TEAM_CHARACTERS_MAX, Budget, BudgetPeriod, changed_budget, is_team
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
+from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.clock import Clock
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
@@ -109,6 +110,7 @@ def create(
             Clock(),
             bound,
             team=in_team,
+            by=shell_actor(),
             **governed,
         ),
     )
@@ -151,7 +153,9 @@ def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_peri
     def change(before: Budget | None) -> Budget | None:
         return None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
 
-    bound = in_database(settings, lambda opened: operations.change_budget(opened, key_id, change, Clock()))
+    bound = in_database(
+        settings, lambda opened: operations.change_budget(opened, key_id, change, Clock(), shell_actor())
+    )
     if bound is None:
         click.echo(f"{key_id} has no budget now.")
     else:
@@ -159,7 +163,7 @@ def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_peri
 
 
 def _set_team(settings: Settings, key_id: str, team: str | None) -> None:
-    in_database(settings, lambda opened: operations.change_team(opened, key_id, team, Clock()))
+    in_database(settings, lambda opened: operations.change_team(opened, key_id, team, Clock(), shell_actor()))
     click.echo(f"{key_id} is in no team now." if team is None else f"{key_id} is in the team {team}.")
 
 
@@ -172,7 +176,7 @@ def _team(text: str) -> str:
 
 
 def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, object]) -> None:
-    in_database(settings, lambda opened: operations.change_key(opened, key_id, changes))
+    in_database(settings, lambda opened: operations.change_key(opened, key_id, changes, Clock(), shell_actor()))
     click.echo(f"Changed {key_id}.")
 
 
@@ -200,7 +204,7 @@ def revoke(key_id: str, settings: Settings) -> None:
 
     async def work(database: Database) -> str | None:
         found = key_id if text is None else await operations.find_key(database, text)
-        is_revoked = found is not None and await operations.revoke_key(database, found, Clock())
+        is_revoked = found is not None and await operations.revoke_key(database, found, Clock(), shell_actor())
         return found if is_revoked else None
 
     revoked = in_database(settings, work)

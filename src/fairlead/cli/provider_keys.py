@@ -9,6 +9,7 @@ import msgspec
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.domain.accounts.provider_keys import DOCUMENT_BYTES_MAX, StoredKey
+from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
@@ -49,7 +50,9 @@ def set_command(  # the key itself is no argument: everybody on the machine can 
 ) -> None:
     """Store a workspace's own key at PROVIDER, in the place of the one before."""
     text = _key_text(file)
-    told, is_new = _run(settings, workspace, lambda keys, workspace_id: keys.put(workspace_id, provider, text))
+    told, is_new = _run(
+        settings, workspace, lambda keys, workspace_id: keys.put(workspace_id, provider, text, shell_actor())
+    )
     print_result(
         {**_row(told), "new": is_new},
         f"{'Stored' if is_new else 'Replaced'} the key of {workspace} for {provider} ({told.hint or '-'}).",
@@ -64,7 +67,7 @@ def set_command(  # the key itself is no argument: everybody on the machine can 
 @json_option
 def delete_command(provider: str, workspace: str, settings: Settings, as_json: bool) -> None:
     """Delete a workspace's own key at PROVIDER. Its further runs there use the server's key, and are billed."""
-    _run(settings, workspace, lambda keys, workspace_id: keys.delete(workspace_id, provider))
+    _run(settings, workspace, lambda keys, workspace_id: keys.delete(workspace_id, provider, shell_actor()))
     print_result(
         {"provider": provider, "deleted": True}, f"Deleted the key of {workspace} for {provider}.", as_json=as_json
     )

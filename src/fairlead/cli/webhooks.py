@@ -7,6 +7,7 @@ import click
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_json, print_rows, with_times
 from fairlead.domain.runs.webhooks import Try
+from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
@@ -35,7 +36,7 @@ def secret(workspace: str, rotate: bool, settings: Settings, as_json: bool) -> N
     async def work(database: Database) -> WorkspaceSecret:
         secrets = WebhookSecrets(database, master_secret(settings, make=False), Clock())
         workspace_id = await find_workspace(database, workspace)
-        return await (secrets.rotate(workspace_id) if rotate else secrets.show(workspace_id))
+        return await (secrets.rotate(workspace_id, shell_actor()) if rotate else secrets.show(workspace_id))
 
     found = in_database(settings, work)
     if as_json:

@@ -1,5 +1,6 @@
 """`fairlead workspaces`: who pays."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -8,9 +9,11 @@ from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
 from fairlead.domain.jobs.subscriptions import first_of
-from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
+from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import workspaces as operations
+from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.clock import Clock
+from fairlead.server.installation import tiers_of
 from fairlead.server.settings import Settings
 
 _COLUMNS = (
@@ -116,7 +119,9 @@ def create(name: str, billing: str, settings: Settings, as_json: bool, **rights:
     rights["subscription"] = rights["subscription"] or first_of(settings.subscriptions)[0]
     command = operations.NewWorkspace(name=name, billing=Billing(billing), **_changes(settings, **rights))
 
-    workspace_id = in_database(settings, lambda opened: operations.create_workspace(opened, command, Clock()))
+    workspace_id = in_database(
+        settings, lambda opened: operations.create_workspace(opened, command, Clock(), shell_actor())
+    )
     print_result(
         {"id": workspace_id, "name": name, "billing": billing},
         f"Made the {billing} workspace {name} ({workspace_id}).",
@@ -132,7 +137,9 @@ def change(workspace: str, settings: Settings, **rights: Any) -> None:
     """Change what a workspace may do."""
     changes = _changes(settings, **rights)
 
-    in_database(settings, lambda opened: operations.change_workspace(opened, workspace, changes))
+    in_database(
+        settings, lambda opened: operations.change_workspace(opened, workspace, changes, Clock(), shell_actor())
+    )
     click.echo(f"Changed {workspace}.")
 
 
@@ -159,7 +166,9 @@ def credit(workspace: str, dollars: str, reason: str, settings: Settings, as_jso
     amount = from_dollars(dollars)
 
     balance = as_dollars(
-        in_database(settings, lambda opened: operations.credit(opened, workspace, amount, reason[:200], Clock()))
+        in_database(
+            settings, lambda opened: operations.credit(opened, workspace, amount, reason[:200], Clock(), shell_actor())
+        )
     )
     print_result(
         {"workspace": workspace, "balance": balance},
@@ -199,7 +208,7 @@ def limit_storage(workspace: str, mib: str | None, files: str | None, settings: 
     if files is not None:
         changes["files_limit"] = _limit(files, "--files", 1)
 
-    in_database(settings, lambda opened: operations.limit_storage(opened, workspace, changes))
+    in_database(settings, lambda opened: operations.limit_storage(opened, workspace, changes, Clock(), shell_actor()))
     click.echo(f"Changed {workspace}.")
 
 
@@ -230,7 +239,8 @@ def _changes(
 ) -> dict[str, Any]:
     """The rights that were given, as the operation takes them; a limit given by itself beats that of the tier."""
     changes = organization_changes(organization, sso_required=sso_required)
-    changes |= {} if tier is None else _limits_of(settings, tier)
+    tiers = tiers_of(settings)
+    changes |= {} if tier is None else _checked("--tier", lambda: tiers.limits_of(tier))
     if cap is not None:
         changes["cap"] = from_dollars(cap)
     if in_flight_limit is not None:
@@ -240,7 +250,7 @@ def _changes(
     if commitment_limit is not None:
         changes["commitment_limit"] = None if commitment_limit == "none" else from_dollars(commitment_limit)
     if subscription is not None:
-        changes |= _subscription(settings, subscription)
+        changes |= _checked("--subscription", lambda: tiers.subscription(subscription))
     if models is not None:
         changes["models"] = names_of(models)
     if providers is not None:
@@ -250,24 +260,12 @@ def _changes(
     return changes
 
 
-def _limits_of(settings: Settings, tier: int) -> dict[str, object]:
-    """The limits of a tier as they are set now; changing the setting later changes no workspace."""
-    tiers = min(len(settings.in_flight_tiers), len(settings.commitment_tiers))
-    if not 1 <= tier <= tiers:
-        raise click.BadParameter(f"must be 1 to {tiers}", param_hint="--tier")
-    return {
-        "in_flight_limit": settings.in_flight_tiers[tier - 1],
-        "commitment_limit": settings.commitment_tiers[tier - 1] * (UNITS_PER_DOLLAR // 100),
-        "tier": str(tier),
-    }
-
-
-def _subscription(settings: Settings, name: str) -> dict[str, object]:
-    """A subscription and its parallel jobs as they are set now; changing the setting later changes no workspace."""
-    parallel = dict(settings.subscriptions)
-    if name not in parallel:
-        raise click.BadParameter(f"must be one of {', '.join(parallel)}", param_hint="--subscription")
-    return {"subscription": name, "jobs_limit": parallel[name]}
+def _checked(option: str, find: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """What the tiers say of a value that was given, or what is wrong with it."""
+    try:
+        return find()
+    except operations.BadChangeError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
 
 
 def names_of(text: str) -> tuple[str, ...] | None:

@@ -7,10 +7,12 @@ from fairlead.api.admin.access import AdminAccess
 from fairlead.api.admin.api import AdminApi
 from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
+from fairlead.api.admin.keys import KeyHandlers
 from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.members import MemberHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.sessions import SessionHandlers
+from fairlead.api.admin.workspaces import WorkspaceHandlers
 from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
 from fairlead.operations.accounts.request_limits import RequestLimits
@@ -19,6 +21,9 @@ from fairlead.operations.ledger.accounts import Accounts
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.inspect import RunInspector
 from fairlead.server.base import Base, credential_reader, header_names
+from fairlead.server.installation import tiers_of
+from fairlead.server.messaging import publish_changed_workspace
+from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
 from fairlead.server.settings import Settings
 
@@ -39,9 +44,13 @@ def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
     credentials = credential_reader(settings)
     quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
     access = AdminAccess(database, sessions, credentials, base.windows, RequestLimits(quotas, base.clock))
+    changed = publish_changed_workspace(base.messaging.wakeups)
+    grace_ms = round(settings.workspace_grace_hours * HOUR_MS)
     handlers: Sequence[object] = (
         SessionHandlers(database, sessions, credentials.cookies, RequestLimits(_LOGINS, base.clock)),
         MemberHandlers(database, base.clock),
+        WorkspaceHandlers(database, tiers_of(settings), settings.storage_limits(), changed, grace_ms, base.clock),
+        KeyHandlers(database, base.own_keys, runs.posting.webhook_secrets, settings.key_prefix, changed, base.clock),
         AuditLogHandlers(database),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
         LedgerHandlers(Accounts(database, base.clock)),

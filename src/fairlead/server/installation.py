@@ -22,6 +22,7 @@ from fairlead.identity.sealing import Sealer
 from fairlead.identity.secret_ring import FixedSecrets, SecretFile, secrets_of
 from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.accounts.workspaces import Tiers
 from fairlead.operations.clock import Clock
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
@@ -154,6 +155,11 @@ class FirstKeys(msgspec.Struct, frozen=True):
 
     api: IssuedKey | None
     operator: IssuedKey | None
+
+
+def tiers_of(settings: Settings) -> Tiers:
+    """The tiers of runs and jobs that the settings have."""
+    return Tiers(settings.in_flight_tiers, settings.commitment_tiers, settings.subscriptions)
 
 
 def prepare_data(settings: Settings) -> None:

@@ -274,6 +274,9 @@ class Settings:
     file_link_seconds: int = _option(
         3600, "How long the signed links that /api/view redirects to are good.", readers.integer(1, 604_800)
     )
+    workspace_grace_hours: float = _option(
+        168.0, "How long a deleted workspace can be restored.", readers.number(0, 24 * 365)
+    )
     sockets_per_workspace: int = _option(
         2000, "The WebSockets a workspace may have open at a server.", readers.integer(1, 1_000_000)
     )

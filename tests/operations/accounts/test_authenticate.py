@@ -115,7 +115,7 @@ def test_changed_rights_are_seen_after_a_moment(
     """What is remembered is forgotten after its time: changed rights hold, a revoked key is unknown."""
     monkeypatch.setattr(authentication, "_CACHE_SECONDS", 0.0)
     run(authenticator.authenticate(ApiKey(key.text)))
-    run(change_workspace(guarded, "lab", {"gates": {"router": Gate.OFF}}))
+    run(change_workspace(guarded, "lab", {"gates": {"router": Gate.OFF}}, CLOCK))
     assert run(authenticator.authenticate(ApiKey(key.text))).gates == {"router": Gate.OFF}
     run(revoke_key(guarded, key.id, CLOCK))
     assert isinstance(refusal(ApiKey(key.text)), Unauthorized)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairlead.api.admin import audit_log, budgets, ledger, members, runs, sessions
+from fairlead.api.admin import audit_log, budgets, keys, ledger, members, runs, sessions, workspaces
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
 from fairlead.api.http.api import HttpApi, routes_of
@@ -10,7 +10,16 @@ from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameter
 from fairlead.observing.observations import Observer
 
 PREFIX: Final = "/api/admin/v1"
-ROUTES: Final = (*sessions.ROUTES, *members.ROUTES, *audit_log.ROUTES, *budgets.ROUTES, *runs.ROUTES, *ledger.ROUTES)
+ROUTES: Final = (
+    *sessions.ROUTES,
+    *members.ROUTES,
+    *workspaces.ROUTES,
+    *keys.ROUTES,
+    *audit_log.ROUTES,
+    *budgets.ROUTES,
+    *runs.ROUTES,
+    *ledger.ROUTES,
+)
 
 API: Final = Api(
     name="admin",
@@ -23,6 +32,7 @@ API: Final = Api(
         member_id="The id of a member.",
         session_id="The id of a session, or `current`.",
         key_id="The id of a key.",
+        provider="The name of a provider.",
         budget_id="The id of a budget.",
         run_id="The id of a run.",
         channel_id="The id of an alert channel.",

@@ -4,6 +4,7 @@ Operations raise exceptions of their own for what they refuse; `EXPECTED` are th
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
 from starlette.exceptions import HTTPException
@@ -15,6 +16,7 @@ from fairlead.api.http.asgi import REQUEST_ID, Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.documents.fitting import fit
 from fairlead.domain.faults import Fault
+from fairlead.operations.accounts.keys import UnknownKeyError
 from fairlead.operations.accounts.members import (
     BadMemberError,
     EmailTakenError,
@@ -24,12 +26,19 @@ from fairlead.operations.accounts.members import (
     UnknownPersonalKeyError,
 )
 from fairlead.operations.accounts.sessions import NoSessionError
+from fairlead.operations.accounts.workspaces import (
+    BadChangeError,
+    BadNameError,
+    NameTakenError,
+    UnknownWorkspaceError,
+)
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.operations.runs.inspect import NotQueuedError
 
 _SHOWN: Final = 100
+_NOT_FOUND: Final = 404
 
 
 class _Worded(NamedTuple):
@@ -63,49 +72,46 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     )
 
 
-def _conflict(message: str, field: str | None = None) -> _Worded:
-    return _Worded(409, "conflict", message, field)
-
-
-def _unknown(message: str) -> _Worded:
-    return _Worded(404, "not_found", message)
-
-
-_WORDS: Final[Mapping[type[Exception], _Worded]] = {
-    BudgetTakenError: _conflict("There is a budget of this subject and period already.", "period"),
-    EmailTakenError: _conflict("A member has this e-mail address already.", "email"),
-    LastOperatorError: _conflict("This is the last operator: make somebody else one first."),
-    NoSessionError: _unknown("There is no such session."),
-    NotQueuedError: _conflict("Only queued runs can be cancelled; this one was called synchronously."),
-    TooManyBudgetsError: _conflict("The workspace has as many budgets as there may be."),
-    TooManyKeysError: _conflict("The member has as many keys as there may be; revoke one first."),
-    UnknownBudgetError: _unknown("The workspace has no such budget."),
-    UnknownChannelError: _unknown("The workspace has no such alert channel."),
-    UnknownRunError: _unknown("There is no such run."),
-}
-"""What is always told of an exception of an operation."""
-EXPECTED: Final = (
-    *_WORDS, FieldError, BadMemberError, BadBudgetError, BadChannelError, UnknownMemberError, UnknownPersonalKeyError,
-)  # fmt: skip
-"""What `_of_operation` has words for."""
+_OF_FIELDS: Final = (FieldError, BadMemberError, BadBudgetError, BadChannelError, BadChangeError)
+"""Exceptions that say which field is wrong."""
+_ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
+    {
+        BadNameError: _Worded(
+            422,
+            "invalid_input",
+            "A name has up to 64 lower-case letters, digits, dots, dashes and underscores.",
+            "name",
+        ),
+        BudgetTakenError: _Worded(409, "conflict", "There is a budget of this subject and period already.", "period"),
+        EmailTakenError: _Worded(409, "conflict", "A member has this e-mail address already.", "email"),
+        LastOperatorError: _Worded(409, "conflict", "This is the last operator: make somebody else one first."),
+        NameTakenError: _Worded(409, "conflict", "There is a workspace of this name already.", "name"),
+        NoSessionError: _Worded(404, "not_found", "There is no such session."),
+        NotQueuedError: _Worded(
+            409, "conflict", "Only queued runs can be cancelled; this one was called synchronously."
+        ),
+        TooManyBudgetsError: _Worded(409, "conflict", "The workspace has as many budgets as there may be."),
+        TooManyKeysError: _Worded(409, "conflict", "The member has as many keys as there may be; revoke one first."),
+        UnknownBudgetError: _Worded(404, "not_found", "The workspace has no such budget."),
+        UnknownChannelError: _Worded(404, "not_found", "The workspace has no such alert channel."),
+        UnknownKeyError: _Worded(404, "not_found", "The workspace has no living key {}."),
+        UnknownMemberError: _Worded(404, "not_found", "There is no member {}."),
+        UnknownPersonalKeyError: _Worded(404, "not_found", "The member has no key {}."),
+        UnknownRunError: _Worded(404, "not_found", "There is no such run."),
+        UnknownWorkspaceError: _Worded(404, "not_found", "There is no workspace {}."),
+    }
+)
+"""What is told of exceptions of operations; `{}` stands for what the exception says."""
+EXPECTED: Final[tuple[type[Exception], ...]] = (*_OF_FIELDS, *_ROWS)
+"""The exceptions that this API has words for."""
 
 
 def _of_operation(error: Exception) -> _Worded | None:
-    """What is told of an exception of an operation; None for one that has no words."""
-    match error:
-        case (
-            FieldError(field=field)
-            | BadMemberError(field=field)
-            | BadBudgetError(field=field)
-            | BadChannelError(field=field)
-        ):
-            return _Worded(422, "invalid_input", str(error), field)
-        case UnknownMemberError():
-            return _unknown(f"There is no member {str(error)[:_SHOWN]}.")
-        case UnknownPersonalKeyError():
-            return _unknown(f"The member has no key {str(error)[:_SHOWN]}.")
-        case _:
-            return _WORDS.get(type(error))
+    """What is told of an exception of an operation; None for one that has no row."""
+    if isinstance(error, _OF_FIELDS):
+        return _Worded(422, "invalid_input", str(error), error.field)
+    row = _ROWS.get(type(error))
+    return None if row is None else row._replace(message=row.message.format(str(error)[:_SHOWN]))
 
 
 def _of_fault(fault: Fault) -> _Worded:  # noqa: PLR0911, C901 -- one total table, a row a kind
@@ -117,6 +123,8 @@ def _of_fault(fault: Fault) -> _Worded:  # noqa: PLR0911, C901 -- one total tabl
             return _Worded(401, "unauthorized", told.message)
         case Kind.FORBIDDEN:
             return _Worded(403, "forbidden", told.message)
+        case Kind.MODEL_REFUSED if told.status == _NOT_FOUND:  # no such model, or no such provider
+            return _Worded(404, "not_found", told.message)
         case Kind.NOT_FOUND:
             return _Worded(404, "not_found", told.message)
         case Kind.CONFLICT:

@@ -48,13 +48,13 @@ class ProviderKeyHandlers(msgspec.Struct, frozen=True):
             raise FaultError(fault)
         check_content_type(header(request.scope, b"content-type"))
         text = _key_of(await read_small_json(request, _BODY_MAX))
-        stored, is_new = await self.keys.put(caller.workspace_id, provider, text)
+        stored, is_new = await self.keys.put(caller.workspace_id, provider, text, caller.actor)
         return _answer(_describe(stored), 201 if is_new else 200)
 
     async def delete_provider_key(self, request: Request) -> Response:
         """`DELETE /provider-keys/{provider}`: forget a key, 204. No policy stands in the way of that."""
         caller = self._manager(request)
-        await self.keys.delete(caller.workspace_id, request.path_params["provider"])
+        await self.keys.delete(caller.workspace_id, request.path_params["provider"], caller.actor)
         return Response(status_code=204)
 
     def _manager(self, request: Request) -> Caller:

@@ -42,7 +42,7 @@ class WebhookHandlers(msgspec.Struct, frozen=True):
     async def rotate_webhook_secret(self, request: Request) -> Response:
         """`POST /webhook-secret/rotate`: another secret; the one before signs along for a day. Any body is ignored."""
         caller = self._manager(request)
-        return _answer(_secret(await self.secrets.rotate(caller.workspace_id)))
+        return _answer(_secret(await self.secrets.rotate(caller.workspace_id, caller.actor)))
 
     def _caller(self, request: Request) -> Caller:
         caller = caller_of(request)

@@ -7,12 +7,14 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.accounts.rights import Role
+from fairlead.domain.accounts.rights import NAME_MAX, Actor, ActorKind, Role
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
 
 ROUTER_GATE: Final = "router"
 ESTIMATE_GATE: Final = "estimate"
+MEMBER_SUBJECT: Final = "member "
+"""What the subject of a caller in a session begins with; the rest is the member's id."""
 ORGANIZATION_CHARACTERS_MAX: Final = 100
 _WORKSPACE_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 
@@ -106,6 +108,15 @@ class Caller(msgspec.Struct, frozen=True):
         patterns = (self.workspace_models, self.credential_models, self.providers)
         is_open = not self.gates and all(one.allowed is None and one.is_readable for one in patterns)
         msgspec.structs.force_setattr(self, "is_unrestricted", is_open)
+
+    @property
+    def actor(self) -> Actor:
+        """It as who changes something, for the audit log."""
+        if self.role is not None:
+            subject = self.subject or ""
+            return Actor(ActorKind.MEMBER, subject.removeprefix(MEMBER_SUBJECT), subject)
+        name = f"API key of {self.workspace}" if self.subject is None else f"token of {self.subject}"
+        return Actor(ActorKind.KEY, self.key_id, name[:NAME_MAX])
 
     @property
     def payer_id(self) -> str | None:

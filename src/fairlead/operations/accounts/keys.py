@@ -2,20 +2,25 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.ledger.budgets import Budget
 from fairlead.operations.accounts.authenticate import digest_of
 from fairlead.operations.clock import Clock, new_id
-from fairlead.storage.accounts import workspaces
+from fairlead.storage.accounts import workspace_records, workspaces
+from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.accounts.workspace_records import KeyRecord
 from fairlead.storage.accounts.workspaces import UnknownKeyError
-from fairlead.storage.db.database import Database
+from fairlead.storage.db.database import Database, Work
 from fairlead.storage.ledger import budgets
 
 __all__ = [
     "IssuedKey",
+    "KeyRecord",
     "UnknownKeyError",
     "change_budget",
     "change_key",
@@ -27,6 +32,8 @@ __all__ = [
     "make_secret",
     "revoke_key",
 ]
+
+T = TypeVar("T")
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_BYTES: Final = 32
@@ -53,6 +60,7 @@ async def issue_key(
     team: str | None = None,
     organization_id: str | None = None,
     sso_required: bool = False,
+    by: Actor = SERVER,
 ) -> IssuedKey:
     """Make a key for a workspace (by name or id); UnknownWorkspaceError. The organization is that of its account."""
     text = make_secret(prefix)
@@ -70,7 +78,9 @@ async def issue_key(
         organization_id=organization_id,
         sso_required=sso_required,
     )
-    await database.write(lambda c: budgets.create_key(c, new, budget, budget_id, today))
+    act = Act("key.created", new.workspace_id, new.hint, {"id": new.id, "label": label})
+    work = partial(budgets.create_key, new=new, budget=budget, budget_id=budget_id, today=today)
+    await database.write(with_entry(work, by, lambda _: act, now))
     return issued
 
 
@@ -80,30 +90,81 @@ async def find_key(database: Database, text: str) -> str | None:
     return await database.read(lambda c: workspaces.key_id_by_digest(c, digest))
 
 
-async def revoke_key(database: Database, key_id: str, clock: Clock) -> bool:
+async def revoke_key(database: Database, key_id: str, clock: Clock, by: Actor = SERVER) -> bool:
     """Revoke a key by id; False when no living key has it. No run is admitted with it from this moment on."""
     now = clock.now_ms()
-    return await database.write(lambda c: workspaces.revoke_key(c, key_id, now))
+    try:
+        await _change(database, key_id, lambda c: workspaces.revoke_key(c, key_id, now), "revoked", {}, clock, by)
+    except UnknownKeyError:
+        return False
+    return True
 
 
 async def change_budget(
-    database: Database, key_id: str, change: Callable[[Budget | None], Budget | None], clock: Clock
+    database: Database,
+    key_id: str,
+    change: Callable[[Budget | None], Budget | None],
+    clock: Clock,
+    by: Actor = SERVER,
 ) -> Budget | None:
     """Replace the budget of a key by the result of `change`, and return that; UnknownKeyError."""
     now, today, fresh = clock.now_ms(), clock.today(), new_id()
-    return await database.write(lambda c: budgets.change_key_budget(c, key_id, change, fresh, now, today))
+    work = partial(budgets.change_key_budget, key_id=key_id, change=change, budget_id=fresh, now=now, today=today)
+    return await _change(database, key_id, work, "changed", {"what": "budget"}, clock, by)
 
 
-async def change_team(database: Database, key_id: str, team: str | None, clock: Clock) -> None:
+async def change_team(database: Database, key_id: str, team: str | None, clock: Clock, by: Actor = SERVER) -> None:
     """Put a key into a team, or into none; its spending goes with it. UnknownKeyError."""
     today = clock.today()
-    if not await database.write(lambda c: budgets.change_team(c, key_id, team, today)):
-        raise UnknownKeyError(key_id)
+    work = partial(budgets.change_team, key_id=key_id, team=team, today=today)
+    await _change(database, key_id, work, "changed", {"team": team}, clock, by)
 
 
-async def change_key(database: Database, key_id: str, changes: Mapping[str, object]) -> None:
-    """Change the organization of a key's account, or whether that governs the key (J-11); UnknownKeyError."""
-    await database.write(lambda c: workspaces.change_key(c, key_id, changes))
+async def change_key(
+    database: Database, key_id: str, changes: Mapping[str, object], clock: Clock, by: Actor = SERVER
+) -> None:
+    """Change label, models, or the organization of a key's account and whether it governs (J-11); UnknownKeyError."""
+    work = partial(workspaces.change_key, key_id=key_id, changes=changes)
+    await _change(database, key_id, work, "changed", changes, clock, by)
+
+
+async def _change(
+    database: Database,
+    key_id: str,
+    work: Work[T],
+    what: str,
+    detail: Mapping[str, object],
+    clock: Clock,
+    by: Actor,
+) -> T:
+    """Change a living key; UnknownKeyError."""
+
+    def describe(changed: tuple[T, str, str]) -> Act:
+        _, workspace_id, hint = changed
+        return Act(f"key.{what}", workspace_id, hint, {"id": key_id, **detail})
+
+    work_on_key = workspaces.on_living_key(key_id, work)
+    return (await database.write(with_entry(work_on_key, by, describe, clock.now_ms())))[0]
+
+
+async def list_records(
+    database: Database, workspace_id: str, clock: Clock, after: str | None, limit: int
+) -> list[KeyRecord]:
+    """Up to `limit` keys of a workspace with their budgets, the newest first, behind one of them."""
+    today = clock.today()
+    rows = await database.read(
+        lambda c: budgets.with_budgets(c, workspace_records.list_key_rows(c, workspace_id, after, limit), today)
+    )
+    return [workspace_records.as_record(row, KeyRecord) for row in rows]
+
+
+async def find_record(database: Database, workspace_id: str, key_id: str, clock: Clock) -> KeyRecord:
+    """A key of a workspace, with its budget; UnknownKeyError."""
+    today = clock.today()
+    rows = await database.read(
+        lambda c: budgets.with_budgets(c, [workspace_records.find_key_row(c, workspace_id, key_id)], today)
+    )
+    return workspace_records.as_record(rows[0], KeyRecord)
 
 
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]:

@@ -12,11 +12,13 @@ from fairlead.domain.accounts.provider_keys import (
     is_key_document,
     key_hint,
 )
+from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.catalog.identifiers import is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound, RequestNotFound, ServiceUnavailable
 from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import provider_keys
+from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.provider_keys import SealedKey
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
@@ -57,14 +59,16 @@ class ProviderKeys:
         if not taken:
             raise FaultError(InvalidInput(f"The provider {provider} is not called with a key of yours."))
 
-    async def put(self, workspace_id: str, provider: str, text: str) -> tuple[StoredKey, bool]:
+    async def put(self, workspace_id: str, provider: str, text: str, by: Actor = SERVER) -> tuple[StoredKey, bool]:
         """Store a key in the place of the one before: what may be told of it, and whether there was none."""
         self.check_provider(provider)
         if not (is_key(text) or is_key_document(text)):
             raise FaultError(InvalidInput(_BAD_KEY))
         told = StoredKey(provider, key_hint(text), self._clock.now_ms())
         new = SealedKey(workspace_id, self._sealer.seal(workspace_id, provider, text), told)
-        return told, await self._change(workspace_id, lambda c: provider_keys.put_key(c, new))
+        act = Act("provider_key.stored", workspace_id, provider, {"hint": told.hint})
+        work = with_entry(lambda c: provider_keys.put_key(c, new), by, lambda _: act, told.created_at)
+        return told, await self._change(workspace_id, work)
 
     async def list_all(self, workspace_id: str) -> list[StoredKey]:
         """What may be told of every key of a workspace, by provider."""
@@ -77,9 +81,11 @@ class ProviderKeys:
             raise FaultError(_none_stored(provider))
         return found
 
-    async def delete(self, workspace_id: str, provider: str) -> None:
+    async def delete(self, workspace_id: str, provider: str, by: Actor = SERVER) -> None:
         """Forget a key; FaultError(RequestNotFound) where none is stored. Runs under way end as they began."""
-        work = partial(provider_keys.delete_key, workspace_id=workspace_id, provider=provider)
+        delete = partial(provider_keys.delete_key, workspace_id=workspace_id, provider=provider)
+        act = Act("provider_key.deleted", workspace_id, provider)
+        work = with_entry(delete, by, lambda deleted: act if deleted else None, self._clock.now_ms())
         if not (is_provider_segment(provider) and await self._change(workspace_id, work)):
             raise FaultError(_none_stored(provider))
 

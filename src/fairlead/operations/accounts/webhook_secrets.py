@@ -6,15 +6,18 @@ A further one is chance, so that rotating it is of use also where the master sec
 import base64
 import secrets as randomness
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.runs.webhooks import DueDelivery, KeptSecrets, secret_text, signing_numbers
 from fairlead.identity.master_secret import MasterSecret, Secrets
 from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.operations.clock import Clock
+from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs import webhooks
 
@@ -46,14 +49,16 @@ class WebhookSecrets:
         )
         return WorkspaceSecret(secret_text(self._material(workspace_id, number, kept)), rotated_at)
 
-    async def rotate(self, workspace_id: str) -> WorkspaceSecret:
+    async def rotate(self, workspace_id: str, by: Actor = SERVER) -> WorkspaceSecret:
         """Sign with a new secret from now on, and for a day with the one before too; FaultError(ServiceUnavailable)."""
         now, text = self._clock.now_ms(), base64.b64encode(randomness.token_bytes(_SECRET_BYTES)).decode()
 
         def seal(number: int) -> bytes:
             return self._sealer.seal(workspace_id, name_of(number), text)
 
-        await available(self._database.write(lambda c: webhooks.replace_secret(c, workspace_id, now, seal)))
+        replace = partial(webhooks.replace_secret, workspace_id=workspace_id, now=now, seal=seal)
+        act = Act("webhook_secret.rotated", workspace_id)
+        await available(self._database.write(with_entry(replace, by, lambda _: act, now)))
         return await self.show(workspace_id)
 
     def signing(self, due: DueDelivery, now: int) -> Sequence[bytes]:

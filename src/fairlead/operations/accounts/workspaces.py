@@ -1,15 +1,21 @@
 """Workspaces: made, changed, paid for; and the first one of a new installation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from fairlead.domain.accounts.callers import is_workspace_name
+from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.accounts.storage_limits import StorageLimits
+from fairlead.domain.jobs.subscriptions import first_of
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
 from fairlead.operations.clock import Clock, new_id
-from fairlead.storage.accounts import storage_usage, workspaces
+from fairlead.storage.accounts import storage_usage, workspace_records, workspaces
+from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.accounts.workspace_records import WorkspaceRecord
 from fairlead.storage.accounts.workspaces import (
     NameTakenError,
     NewWorkspace,
@@ -18,7 +24,7 @@ from fairlead.storage.accounts.workspaces import (
 )
 from fairlead.storage.db.database import Database
 
-__all__ = ["NameTakenError", "NewWorkspace", "UnknownWorkspaceError"]
+__all__ = ["NameTakenError", "NewWorkspace", "UnknownWorkspaceError", "WorkspaceRecord"]
 
 DEFAULT_NAME: Final = "default"
 
@@ -34,20 +40,112 @@ class WorkspaceName(msgspec.Struct, frozen=True):
     name: str
 
 
-async def create_workspace(database: Database, new: NewWorkspace, clock: Clock) -> str:
+class BadChangeError(Exception):
+    """A workspace or a key cannot be changed so; `field` is what is wrong with the change."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Tiers(msgspec.Struct, frozen=True):
+    """The tiers of an installation: limits of runs in flight, of commitments in US cents, and parallel jobs."""
+
+    in_flight: Sequence[int]
+    commitment: Sequence[int]
+    subscriptions: Sequence[tuple[str, int]]
+
+    def limits_of(self, tier: int) -> dict[str, object]:
+        """The limits of a tier as they are set now; changing the setting later changes no workspace. BadChangeError."""
+        tiers = min(len(self.in_flight), len(self.commitment))
+        if not 1 <= tier <= tiers:
+            raise BadChangeError("tier", f"must be 1 to {tiers}")
+        commitment = self.commitment[tier - 1] * (UNITS_PER_DOLLAR // 100)
+        return {"in_flight_limit": self.in_flight[tier - 1], "commitment_limit": commitment, "tier": str(tier)}
+
+    def subscription(self, name: str) -> dict[str, object]:
+        """A subscription with its parallel jobs as they are set now; BadChangeError."""
+        parallel = dict(self.subscriptions)
+        if name not in parallel:
+            raise BadChangeError("subscription", f"must be one of {', '.join(parallel)}")
+        return {"subscription": name, "jobs_limit": parallel[name]}
+
+
+def usual_subscription(tiers: Tiers) -> str:
+    """The subscription of a workspace that nobody gave another."""
+    return first_of(tiers.subscriptions)[0]
+
+
+async def create_workspace(database: Database, new: NewWorkspace, clock: Clock, by: Actor = SERVER) -> str:
     """Make a workspace and return its id; BadNameError, NameTakenError."""
     if not is_workspace_name(new.name):
         raise BadNameError(new.name)
     workspace_id, now = new_id(), clock.now_ms()
-    await database.write(lambda c: workspaces.create_workspace(c, workspace_id, new, now))
+    act = Act("workspace.created", workspace_id, new.name, {"billing": new.billing})
+    await database.write(
+        with_entry(lambda c: workspaces.create_workspace(c, workspace_id, new, now), by, lambda _: act, now)
+    )
     return workspace_id
 
 
-async def change_workspace(database: Database, name_or_id: str, changes: Mapping[str, object]) -> None:
-    """Change some settings of a workspace; UnknownWorkspaceError."""
-    await database.write(
-        lambda c: workspaces.change_workspace(c, workspace_id_of(c, name_or_id), changes) if changes else None
-    )
+async def change_workspace(
+    database: Database, name_or_id: str, changes: Mapping[str, object], clock: Clock, by: Actor = SERVER
+) -> str:
+    """Change some settings of a workspace, and return its id; UnknownWorkspaceError."""
+    now = clock.now_ms()
+
+    def describe(changed: tuple[str, str]) -> Act:
+        return Act("workspace.changed", *changed, told_changes(changes))
+
+    work = partial(workspaces.change_named_workspace, name_or_id=name_or_id, changes=changes)
+    return (await database.write(with_entry(work, by, describe, now)))[0]
+
+
+async def suspend_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
+    """Let a workspace begin nothing any more; what was begun goes on to its end. UnknownWorkspaceError."""
+    return await _change_state(database, workspace_id, "suspended", {"suspended_at": clock.now_ms()}, clock, by)
+
+
+async def resume_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
+    """Let a suspended workspace begin work again; UnknownWorkspaceError."""
+    return await _change_state(database, workspace_id, "resumed", {"suspended_at": None}, clock, by)
+
+
+async def delete_workspace(
+    database: Database, workspace_id: str, grace_ms: int, clock: Clock, by: Actor
+) -> WorkspaceRecord:
+    """Let a workspace begin nothing, and end for good after a while in which it can be restored.
+
+    UnknownWorkspaceError.
+    """
+    return await _change_state(database, workspace_id, "deleted", {"delete_at": clock.now_ms() + grace_ms}, clock, by)
+
+
+async def restore_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
+    """Take the deletion of a workspace back, before it has ended for good; UnknownWorkspaceError."""
+    return await _change_state(database, workspace_id, "restored", {"delete_at": None}, clock, by)
+
+
+async def _change_state(
+    database: Database, workspace_id: str, what: str, changes: Mapping[str, int | None], clock: Clock, by: Actor
+) -> WorkspaceRecord:
+    def describe(found: WorkspaceRecord) -> Act:
+        return Act(f"workspace.{what}", found.id, found.name)
+
+    work = partial(workspace_records.change_state, workspace_id=workspace_id, changes=changes)
+    return await database.write(with_entry(work, by, describe, clock.now_ms()))
+
+
+async def find_record(database: Database, workspace_id: str) -> WorkspaceRecord:
+    """A workspace with its figures, by its id; UnknownWorkspaceError."""
+    return await database.read(lambda c: workspace_records.find_record(c, workspace_id))
+
+
+async def list_records(
+    database: Database, within: tuple[str, ...] | None, after: str | None, limit: int
+) -> list[WorkspaceRecord]:
+    """Up to `limit` workspaces by name, behind a name: all there are, or some by their ids."""
+    return await database.read(lambda c: workspace_records.list_records(c, within, after, limit))
 
 
 async def find_workspace(database: Database, name_or_id: str) -> str:
@@ -65,10 +163,18 @@ async def list_workspace_names(database: Database, limit: int) -> list[Workspace
     return [WorkspaceName(*row) for row in await database.read(lambda c: workspaces.workspace_names(c, limit))]
 
 
-async def credit(database: Database, name_or_id: str, amount: int, reason: str, clock: Clock) -> int:
+async def credit(
+    database: Database, name_or_id: str, amount: int, reason: str, clock: Clock, by: Actor = SERVER
+) -> int:
     """Book money in, or a correction out, and return the new balance in 10^-8 dollars; UnknownWorkspaceError."""
     now = clock.now_ms()
-    return await database.write(lambda c: workspaces.credit(c, workspace_id_of(c, name_or_id), amount, reason, now))
+    detail = {"amount": as_dollars(amount), "reason": reason}
+
+    def describe(credited: tuple[str, str, int]) -> Act:
+        return Act("workspace.credited", credited[0], credited[1], detail)
+
+    work = partial(workspaces.credit_named_workspace, name_or_id=name_or_id, amount=amount, reason=reason, now=now)
+    return (await database.write(with_entry(work, by, describe, now)))[2]
 
 
 async def list_workspaces(database: Database) -> list[dict[str, object]]:
@@ -91,14 +197,19 @@ async def list_storage(database: Database, usual: StorageLimits) -> list[dict[st
     return rows
 
 
-async def limit_storage(database: Database, name_or_id: str, changes: dict[str, int | None]) -> None:
+async def limit_storage(
+    database: Database, name_or_id: str, changes: dict[str, int | None], clock: Clock, by: Actor = SERVER
+) -> None:
     """Give a workspace limits of its own, `bytes_limit` and `files_limit`: 0 for none, None for those of the settings.
 
     UnknownWorkspaceError.
     """
-    await database.write(
-        lambda c: storage_usage.set_limits(c, workspace_id_of(c, name_or_id), changes) if changes else None
-    )
+
+    def describe(changed: tuple[str, str]) -> Act:
+        return Act("workspace.changed", *changed, {f"storage_{name}": value for name, value in changes.items()})
+
+    work = partial(storage_usage.limit_named_workspace, name_or_id=name_or_id, changes=changes)
+    await database.write(with_entry(work, by, describe, clock.now_ms()))
 
 
 async def bootstrap(
@@ -117,3 +228,12 @@ async def bootstrap(
     except NameTakenError:  # another server started at the same moment, and was first
         return None
     return await issue_key(database, DEFAULT_NAME, "first key", None, key_prefix, clock)
+
+
+def told_changes(changes: Mapping[str, object]) -> dict[str, object]:
+    """Changes as the audit log has them: amounts in dollars, switches by their names."""
+    told = dict(changes)
+    for name in ("cap", "commitment_limit"):
+        if isinstance(amount := told.get(name), int):
+            told[name] = as_dollars(amount)
+    return told

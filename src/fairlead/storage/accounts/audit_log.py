@@ -64,12 +64,16 @@ def record_act(connection: Connection, by: Actor, act: Act, now: int) -> None:
     )
 
 
-def with_entry(work: Work[T], by: Actor, describe: Callable[[T], Act], now: int) -> Work[T]:
-    """Work that also writes its entry, in its own transaction; `describe` says of its result what was done."""
+def with_entry(work: Work[T], by: Actor, describe: Callable[[T], Act | None], now: int) -> Work[T]:
+    """Work that also writes its entry, in its own transaction.
+
+    `describe` says of its result what was done; None where nothing was.
+    """
 
     def work_and_record(connection: Connection) -> T:
         result = work(connection)
-        record_act(connection, by, describe(result), now)
+        if (act := describe(result)) is not None:
+            record_act(connection, by, act, now)
         return result
 
     return work_and_record

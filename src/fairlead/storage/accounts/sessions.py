@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
-from fairlead.domain.accounts.callers import Caller, Patterns
+from fairlead.domain.accounts.callers import MEMBER_SUBJECT, Caller, Patterns
 from fairlead.domain.accounts.rights import SESSION_IDLE_MS, SESSION_LASTS_MS, Principal, Role
 from fairlead.storage.accounts.members import principal_of, select_members
 from fairlead.storage.accounts.workspaces import caller_by_workspace
@@ -94,7 +94,7 @@ def caller_by_session(connection: Connection, digest: str, named: str, lifetime:
     if role is None:
         return SessionCaller(None, seen_at)
     workspace = named if membership is None else membership.workspace_id
-    caller = caller_by_workspace(connection, workspace, f"member {principal.id}", Patterns())
+    caller = caller_by_workspace(connection, workspace, MEMBER_SUBJECT + principal.id, Patterns())
     return SessionCaller(None if caller is None else msgspec.structs.replace(caller, role=role), seen_at)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
@@ -13,6 +13,7 @@ from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.jobs import subscriptions
 from fairlead.domain.ledger.books import EntryKind, Funds
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
+from fairlead.storage.db.database import Work
 from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
 
 _CAP: Final = 100 * UNITS_PER_DOLLAR
@@ -50,6 +51,8 @@ _CALLER_BY_KEY: Final = (
     .where(api_keys.c.revoked_at.is_(None))
 )
 
+
+T = TypeVar("T")
 
 FindCaller: TypeAlias = Callable[[Connection], Caller | None]
 
@@ -163,6 +166,22 @@ def credit(connection: Connection, workspace_id: str, amount: int, reason: str, 
     return int(connection.execute(select(workspaces.c.balance).where(workspaces.c.id == workspace_id)).scalar_one())
 
 
+def change_named_workspace(connection: Connection, name_or_id: str, changes: Mapping[str, Any]) -> tuple[str, str]:
+    """Change settings of a workspace as `change_workspace` does; its id and name. UnknownWorkspaceError."""
+    named = workspace_name_of(connection, name_or_id)
+    if changes:
+        change_workspace(connection, named[0], changes)
+    return named
+
+
+def credit_named_workspace(
+    connection: Connection, name_or_id: str, amount: int, reason: str, now: int
+) -> tuple[str, str, int]:
+    """Book money in as `credit` does; id, name and new balance of the workspace. UnknownWorkspaceError."""
+    id_, name = workspace_name_of(connection, name_or_id)
+    return id_, name, credit(connection, id_, amount, reason, now)
+
+
 def workspace_id_of(connection: Connection, name_or_id: str) -> str:
     """Find a workspace by name or id; UnknownWorkspaceError."""
     found = connection.execute(
@@ -196,7 +215,7 @@ def has_workspaces(connection: Connection) -> bool:
 
 def list_workspaces(connection: Connection) -> list[dict[str, object]]:
     """Every workspace with its figures, by name."""
-    return [_readable(row) for row in connection.execute(select(workspaces).order_by(workspaces.c.name)).mappings()]
+    return [readable(row) for row in connection.execute(select(workspaces).order_by(workspaces.c.name)).mappings()]
 
 
 def create_key(connection: Connection, new: NewKey) -> None:
@@ -217,10 +236,11 @@ def create_key(connection: Connection, new: NewKey) -> None:
     )
 
 
-def change_key(connection: Connection, key_id: str, changes: Mapping[str, object]) -> None:
-    """Change the organization of a living key's account, or whether that governs the key; UnknownKeyError."""
+def change_key(connection: Connection, key_id: str, changes: Mapping[str, Any]) -> None:
+    """Change label, models, or the organization of a living key's account; UnknownKeyError."""
     living = api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)
-    if connection.execute(update(api_keys).where(*living).values(**changes)).rowcount == 0:
+    values = {**changes, **({"models": _patterns_text(changes["models"])} if "models" in changes else {})}
+    if connection.execute(update(api_keys).where(*living).values(**values)).rowcount == 0:
         raise UnknownKeyError(key_id)
 
 
@@ -243,7 +263,7 @@ def list_keys(connection: Connection) -> list[dict[str, object]]:
         .join(workspaces, workspaces.c.id == api_keys.c.workspace_id)
         .order_by(api_keys.c.created_at, api_keys.c.id)
     ).mappings()
-    return [_readable(row) for row in rows]
+    return [readable(row) for row in rows]
 
 
 def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
@@ -252,6 +272,19 @@ def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
         update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)).values(revoked_at=now)
     )
     return done.rowcount > 0
+
+
+def on_living_key(key_id: str, work: Work[T]) -> Work[tuple[T, str, str]]:
+    """Work on a living key that also returns its workspace's id and its hint; UnknownKeyError before anything else."""
+
+    def work_on_key(connection: Connection) -> tuple[T, str, str]:
+        living = api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)
+        row = connection.execute(select(api_keys.c.workspace_id, api_keys.c.hint).where(*living)).first()
+        if row is None:
+            raise UnknownKeyError(key_id)
+        return work(connection), row.workspace_id, row.hint
+
+    return work_on_key
 
 
 def has_key(connection: Connection, workspace_id: str, key_id: str) -> bool:
@@ -351,7 +384,7 @@ def _gates_text(gates: Mapping[str, Gate]) -> str:
     return json.dumps({name: gate.value for name, gate in gates.items()}, sort_keys=True)
 
 
-def _readable(row: RowMapping) -> dict[str, object]:
+def readable(row: RowMapping) -> dict[str, object]:
     """A row with its JSON columns decoded; what cannot be read of them is shown to be so."""
     decoded = dict(row)
     for name in ("models", "providers", "gates"):

@@ -1,0 +1,125 @@
+"""Workspaces and their API keys as those see them who administer them: whole, page by page, and through their ends."""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Select, select, update
+
+from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.accounts.storage_limits import StorageUsage
+from fairlead.domain.ledger.books import Funds
+from fairlead.storage.accounts.storage_usage import usage_of_each
+from fairlead.storage.accounts.workspaces import UnknownKeyError, UnknownWorkspaceError, readable
+from fairlead.storage.db.tables import api_keys, workspaces
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+_KEY_COLUMNS: Final = (
+    api_keys.c.id, api_keys.c.label, api_keys.c.team, api_keys.c.hint, api_keys.c.models, api_keys.c.held,
+    api_keys.c.organization_id, api_keys.c.sso_required, api_keys.c.created_at, api_keys.c.revoked_at,
+)  # fmt: skip
+
+
+class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A workspace with its figures and rights. Money in 10^-8 dollars, times in ms; None allows everything."""
+
+    id: str
+    name: str
+    billing: Billing
+    balance: int
+    held: int
+    cap: int
+    in_flight: int
+    in_flight_limit: int
+    commitment_limit: int | None
+    tier: str | None
+    models: list[str] | None
+    providers: list[str] | None
+    gates: dict[str, str]
+    subscription: str
+    jobs_limit: int
+    organization_id: str | None
+    sso_required: bool
+    created_at: int
+    suspended_at: int | None
+    delete_at: int | None
+    storage: StorageUsage = StorageUsage()
+
+    @property
+    def available(self) -> int:
+        """What can still be held for runs."""
+        return Funds(self.billing, self.balance, self.held, self.cap, self.in_flight, self.in_flight_limit).available()
+
+
+class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be told of an API key; its budget is that of the books."""
+
+    id: str
+    label: str
+    team: str | None
+    hint: str
+    models: list[str] | None
+    held: int
+    organization_id: str | None
+    sso_required: bool
+    created_at: int
+    revoked_at: int | None
+    budget: int | None = None
+    budget_period: str | None = None
+    spent: int | None = None
+
+
+def find_record(connection: Connection, workspace_id: str) -> WorkspaceRecord:
+    """A workspace by its id; UnknownWorkspaceError."""
+    found = _records(connection, select(workspaces).where(workspaces.c.id == workspace_id))
+    if not found:
+        raise UnknownWorkspaceError(workspace_id)
+    return found[0]
+
+
+def list_records(
+    connection: Connection, within: tuple[str, ...] | None, after: str | None, limit: int
+) -> list[WorkspaceRecord]:
+    """Up to `limit` workspaces by name, behind a name; all there are, or some by their ids."""
+    found = select(workspaces).order_by(workspaces.c.name).limit(limit)
+    if within is not None:
+        found = found.where(workspaces.c.id.in_(within))
+    return _records(connection, found if after is None else found.where(workspaces.c.name > after))
+
+
+def change_state(connection: Connection, workspace_id: str, changes: Mapping[str, int | None]) -> WorkspaceRecord:
+    """Change `suspended_at`, `delete_at` or both; the workspace as it is then."""
+    connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(**changes))
+    return find_record(connection, workspace_id)
+
+
+def list_key_rows(connection: Connection, workspace_id: str, after: str | None, limit: int) -> list[dict[str, object]]:
+    """Up to `limit` keys of a workspace, the newest first, behind one of them; those that were revoked too."""
+    found = select(*_KEY_COLUMNS).where(api_keys.c.workspace_id == workspace_id)
+    found = found.order_by(api_keys.c.id.desc()).limit(limit)
+    rows = connection.execute(found if after is None else found.where(api_keys.c.id < after)).mappings()
+    return [readable(row) for row in rows]
+
+
+def find_key_row(connection: Connection, workspace_id: str, key_id: str) -> dict[str, object]:
+    """A key of a workspace; UnknownKeyError."""
+    mine = (api_keys.c.id == key_id) & (api_keys.c.workspace_id == workspace_id)
+    row = connection.execute(select(*_KEY_COLUMNS).where(mine)).mappings().first()
+    if row is None:
+        raise UnknownKeyError(key_id)
+    return readable(row)
+
+
+def _records(connection: Connection, found: Select[tuple[object, ...]]) -> list[WorkspaceRecord]:
+    rows = connection.execute(found).mappings().all()
+    usage = usage_of_each(connection, [row["id"] for row in rows])
+    return [
+        msgspec.structs.replace(as_record(readable(row), WorkspaceRecord), storage=usage.get(row["id"], StorageUsage()))
+        for row in rows
+    ]
+
+
+def as_record(row: Mapping[str, object], kind: type[R]) -> R:
+    """A row as a record, whose fields are columns; SQLAlchemy's own names of columns are no plain texts."""
+    return msgspec.convert({name: row[name] for name in kind.__struct_fields__ if name in row}, kind)
