@@ -40,3 +40,24 @@ def test_every_sample_rate_works(vendor: Any) -> None:
     for rate in (22050, 44100, 48000):
         body = {"prompt": "bells", "duration_seconds": 0.5, "sample_rate": rate}
         assert len(read(vendor.post("/v1/audio", body))[1]) == rate // 2
+
+
+def test_named_rain_is_heard_and_negated_rain_is_not(vendor: Any) -> None:
+    """Rain fills the frequencies where the music alone has next to nothing."""
+
+    def hiss(prompt: str) -> float:
+        answer = vendor.post("/v1/audio", {"prompt": prompt, "duration_seconds": 2, "seed": 3})
+        power = np.abs(np.fft.rfft(read(answer)[1][:, 0].astype(float))) ** 2
+        hertz = np.fft.rfftfreq(88200, 1 / 44100)
+        return float(power[(hertz > 5000) & (hertz < 9000)].sum() / power.sum())
+
+    assert hiss("calm piano, rain") > 20 * hiss("calm piano, no rain")
+
+
+def test_sea_and_wind_swell_below_the_rain(vendor: Any) -> None:
+    """Prompts that name different sounds give different pieces, none of them silent."""
+    pieces = [
+        vendor.post("/v1/audio", {"prompt": prompt, "duration_seconds": 1, "seed": 3}).content
+        for prompt in ("waves of the sea", "a cold wind", "a thunderstorm")
+    ]
+    assert len(set(pieces)) == len(pieces)

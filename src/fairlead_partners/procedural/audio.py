@@ -1,4 +1,4 @@
-"""Ambient music: chords, a bass, a wandering melody and a room around them, as a WAV file."""
+"""Ambient music as a WAV file: chords, a bass, a wandering melody, a room, and the sounds of a named place."""
 
 import struct
 from typing import Any, TypeVar
@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from .ambience import ambience
 from .seeds import generator, words
 
 T = TypeVar("T")
@@ -80,7 +81,10 @@ def compose(prompt: str, seed: int, duration_seconds: float, sample_rate: int) -
     _melody(piece, dry, generator(prompt, seed, "melody"))
     dry = _echo(piece, dry)
     wet = _room(piece, dry, generator(prompt, seed, "room"))
-    return _wav(_master(dry + 0.5 * wet, sample_rate), sample_rate), samples / sample_rate
+    music = dry + 0.5 * wet
+    music /= np.float32(max(float(np.abs(music).max()), 1e-6))
+    music += ambience(prompt, generator(prompt, seed, "ambience"), sample_rate, samples)
+    return _wav(_master(music, sample_rate), sample_rate), samples / sample_rate
 
 
 def _plan(prompt: str, seed: int, rate: int, samples: int) -> _Piece:
