@@ -1,17 +1,15 @@
 """Ambient music as a WAV file: chords, a bass, a wandering melody, a room, and the sounds of a named place."""
 
 import struct
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from .ambience import ambience
+from .ambience import Wave, ambience
 from .seeds import generator, words
 
 T = TypeVar("T")
-Wave = NDArray[np.floating[Any]]
 
 EDGE_SECONDS = 0.03
 PEAK = 0.89
