@@ -37,6 +37,7 @@ _OTHERS_COMMANDS: Final = (
     "deployments",
     "doctor",
     "keys",
+    "members",
     "workflow_runs",
 )
 _NEVER: Final = (

@@ -20,6 +20,7 @@ _PLACES: Final[Mapping[str, str]] = {
     "doctor": "doctor:doctor",
     "keys": "keys:keys",
     "ledger": "books:ledger",
+    "members": "members:members",
     "migrate": "database:migrate_command",
     "openapi": "serve:openapi",
     "provider-keys": "provider_keys:provider_keys_group",

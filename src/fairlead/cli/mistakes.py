@@ -12,6 +12,14 @@ from fairlead.domain.ledger.money import NotAnAmountError
 from fairlead.domain.ledger.usage import BadUsageQueryError
 from fairlead.observing.traces import TracesUnavailableError
 from fairlead.operations.accounts.keys import UnknownKeyError
+from fairlead.operations.accounts.members import (
+    BadMemberError,
+    EmailTakenError,
+    LastOperatorError,
+    TooManyKeysError,
+    UnknownMemberError,
+    UnknownPersonalKeyError,
+)
 from fairlead.operations.accounts.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
 from fairlead.operations.ledger.budgets import (
     BadBudgetError,
@@ -31,6 +39,12 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     BadSettingError: "{}",
     BadUsageQueryError: "{}",
     BudgetTakenError: "there is a budget of this subject and period already; `fairlead budgets list` shows it",
+    BadMemberError: "{}",
+    EmailTakenError: "a member has the e-mail address {} already",
+    LastOperatorError: "this is the last operator: make somebody else one first",
+    TooManyKeysError: "the member has as many keys as there may be; revoke one first",
+    UnknownMemberError: "there is no member {}, or none there; `fairlead members list` shows them",
+    UnknownPersonalKeyError: "the member has no key {}; `fairlead members keys` shows them",
     DataDirectoryError: "{}",
     DatabaseUnavailableError: "the database (--database or FAIRLEAD_DATABASE) cannot be used: {}",
     NameTakenError: "a workspace named {} exists already",

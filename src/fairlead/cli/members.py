@@ -1,0 +1,200 @@
+"""`fairlead members`: the people who sign in, their roles in workspaces and their keys; and who has done what."""
+
+from typing import Final
+
+import click
+
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_result, print_rows, with_times
+from fairlead.domain.accounts.rights import Role
+from fairlead.operations.accounts import audit_log
+from fairlead.operations.accounts import members as operations
+from fairlead.operations.accounts.audit_log import AuditEntry, AuditFilter, shell_actor
+from fairlead.operations.accounts.keys import IssuedKey
+from fairlead.operations.accounts.members import Invited, Member, NewPerson
+from fairlead.operations.accounts.workspaces import find_workspace
+from fairlead.operations.clock import Clock
+from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
+
+_COLUMNS: Final = ("id", "name", "email", "is_operator", "roles", "created_at")
+_KEY_COLUMNS: Final = ("id", "hint", "label", "created_at")
+_LOG_COLUMNS: Final = ("at", "actor", "action", "workspace", "target", "detail", "address")
+_LISTED_MAX: Final = 10_000
+_ROLES: Final = click.Choice([Role.OWNER.value, Role.MEMBER.value, Role.VIEWER.value])
+_NOBODY: Final = "There are no members; `fairlead serve` makes an operator when it starts."
+
+
+@click.group()
+def members() -> None:
+    """Make, change and delete members, give them roles and keys, and see who has done what.
+
+    A member is named by its id or its e-mail address.
+    """
+
+
+@members.command("list")
+@settings_option
+@json_option
+def list_command(settings: Settings, as_json: bool) -> None:
+    """List members with their roles, by age."""
+    found = in_database(settings, lambda opened: operations.list_members(opened, None, _LISTED_MAX))
+    print_rows([_row(one) for one in found], _COLUMNS, as_json=as_json, empty=_NOBODY)
+
+
+@members.command()
+@click.argument("email")
+@click.option("--name", required=True, help="What the person is called.")
+@click.option("--operator", is_flag=True, help="Make the member an operator of the installation.")
+@settings_option
+@json_option
+def create(email: str, name: str, *, operator: bool, settings: Settings, as_json: bool) -> None:
+    """Make a member with a key, which is shown this once."""
+
+    async def work(database: Database) -> IssuedKey:
+        by, clock = shell_actor(), Clock()
+        made = await operations.create_member(database, NewPerson(name, email, operator), by, clock)
+        return await operations.issue_personal_key(database, made.id, "first key", by, clock)
+
+    _print_key(in_database(settings, work), as_json=as_json)
+
+
+@members.command("set")
+@click.argument("member")
+@click.option("--name", help="What the person is called.")
+@click.option("--email", help="Another e-mail address.")
+@click.option("--operator/--no-operator", default=None, help="Whether it operates the installation.")
+@settings_option
+def set_command(member: str, name: str | None, email: str | None, *, operator: bool | None, settings: Settings) -> None:
+    """Change a member. The last operator stays one."""
+    given = {"name": name, "email": email, "is_operator": operator}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise click.UsageError("give --name, --email or --operator")
+    in_database(settings, lambda opened: operations.change_member(opened, member, changes, shell_actor(), Clock()))
+    click.echo(f"Changed {member}.")
+
+
+@members.command()
+@click.argument("member")
+@settings_option
+def delete(member: str, settings: Settings) -> None:
+    """Delete a member with its roles, keys and sessions. The last operator cannot be deleted."""
+    in_database(settings, lambda opened: operations.delete_member(opened, member, shell_actor(), Clock()))
+    click.echo(f"Deleted {member}.")
+
+
+@members.command()
+@click.argument("member")
+@click.option("--label", default="", help="What the key is for.")
+@settings_option
+@json_option
+def key(member: str, label: str, settings: Settings, as_json: bool) -> None:
+    """Make another key for a member and show it, this once."""
+    issued = in_database(
+        settings,
+        lambda opened: operations.issue_personal_key(opened, member, label[:100], shell_actor(), Clock()),
+    )
+    _print_key(issued, as_json=as_json)
+
+
+@members.command()
+@click.argument("member")
+@settings_option
+@json_option
+def keys(member: str, settings: Settings, as_json: bool) -> None:
+    """List a member's keys, without their secrets."""
+
+    async def work(database: Database) -> list[dict[str, object]]:
+        found = await operations.find_member(database, member)
+        listed = await operations.list_personal_keys(database, found.id)
+        rows = ({"id": one.id, "hint": one.hint, "label": one.label, "created_at": one.created_at} for one in listed)
+        return [with_times(row, "created_at") for row in rows]
+
+    print_rows(in_database(settings, work), _KEY_COLUMNS, as_json=as_json, empty="There are no keys.")
+
+
+@members.command()
+@click.argument("member")
+@click.argument("key_id")
+@settings_option
+def revoke(member: str, key_id: str, settings: Settings) -> None:
+    """Revoke a member's key by its id, and end the sessions that were begun with it."""
+
+    async def work(database: Database) -> None:
+        found = await operations.find_member(database, member)
+        await operations.delete_personal_key(database, found.id, key_id, shell_actor(), Clock())
+
+    in_database(settings, work)
+    click.echo(f"Revoked {key_id}.")
+
+
+@members.command()
+@click.argument("workspace")
+@click.argument("email")
+@click.option("--role", type=_ROLES, default=Role.MEMBER.value, show_default=True, help="What it is there.")
+@click.option("--name", help="What the person is called; the e-mail address unless it is given.")
+@settings_option
+@json_option
+def invite(workspace: str, email: str, role: str, name: str | None, settings: Settings, as_json: bool) -> None:
+    """Give a person a role in WORKSPACE. One who is no member yet is made one, with a key that is shown this once."""
+
+    async def work(database: Database) -> Invited:
+        workspace_id, person = await find_workspace(database, workspace), NewPerson(name or email, email)
+        return await operations.invite(database, workspace_id, person, Role(role), shell_actor(), Clock())
+
+    invited = in_database(settings, work)
+    secret = None if invited.key is None else invited.key.text
+    words = f"{email} is {role} of {workspace} now." + (f" The key: {secret}" if secret else "")
+    print_result({"id": invited.member.id, "key": secret}, words, as_json=as_json)
+
+
+@members.command()
+@click.argument("workspace")
+@click.argument("member")
+@settings_option
+def remove(workspace: str, member: str, settings: Settings) -> None:
+    """Take a member's role in WORKSPACE away."""
+
+    async def work(database: Database) -> None:
+        workspace_id = await find_workspace(database, workspace)
+        found = await operations.find_member(database, member)
+        await operations.remove_from_workspace(database, workspace_id, found.id, shell_actor(), Clock())
+
+    in_database(settings, work)
+    click.echo(f"{member} has no role in {workspace} any more.")
+
+
+@members.command()
+@click.option("--workspace", metavar="NAME", help="Only what was done in this workspace.")
+@click.option("--limit", type=click.IntRange(1, _LISTED_MAX), default=100, show_default=True, help="How many.")
+@settings_option
+@json_option
+def log(workspace: str | None, limit: int, settings: Settings, as_json: bool) -> None:
+    """List who has done what, when and from where, the last first."""
+
+    async def work(database: Database) -> list[dict[str, object]]:
+        workspace_id = None if workspace is None else await find_workspace(database, workspace)
+        page = await audit_log.list_entries(database, AuditFilter(workspace_id), limit)
+        return [_log_row(entry) for entry in page.entries]
+
+    print_rows(in_database(settings, work), _LOG_COLUMNS, as_json=as_json, empty="Nothing was done yet.")
+
+
+def _row(member: Member) -> dict[str, object]:
+    roles = {one.workspace: one.role.value for one in member.memberships}
+    row = {"id": member.id, "name": member.name, "email": member.email, "is_operator": member.is_operator}
+    return with_times({**row, "roles": roles, "created_at": member.created_at}, "created_at")
+
+
+def _log_row(entry: AuditEntry) -> dict[str, object]:
+    row = {
+        "at": entry.at, "actor": f"{entry.actor.kind.value} {entry.actor.name}", "action": entry.act.action,
+        "workspace": entry.workspace, "target": entry.act.target, "detail": dict(entry.act.detail),
+        "address": entry.actor.address,
+    }  # fmt: skip
+    return with_times(row, "at")
+
+
+def _print_key(issued: IssuedKey, *, as_json: bool) -> None:
+    print_result({"id": issued.id, "key": issued.text}, issued.text, as_json=as_json)
