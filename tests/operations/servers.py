@@ -22,6 +22,7 @@ from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import Observation, ProviderRests
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
@@ -327,6 +328,7 @@ class Server:
         self.admitter = Admitter(
             CallChecks(self.catalog, self.providers, database, self.bodies), self.exchange, credentials, self.own_keys,
             self.replayer, database, self.journal, self.clock, observe, server_id, self.stored,
+            RateWindows(database, (), self.clock, observe),
         )  # fmt: skip
         self.resumer = Resumer(
             self.catalog, credentials, self.own_keys, self.bodies, self.stored, self.clock, DAY_MS, BASE_URL, ()

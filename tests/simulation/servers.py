@@ -150,7 +150,7 @@ class SimulatedServer:
         wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
             CallChecks(world.catalog, PROVIDERS, database, bodies), self.exchange, credentials, own_keys, replayer,
-            database, self.journal, clock, observe, name, stored,
+            database, self.journal, clock, observe, name, stored, RateWindows(database, (), clock, observe),
         )  # fmt: skip
         resumer = Resumer(world.catalog, credentials, own_keys, bodies, stored, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)

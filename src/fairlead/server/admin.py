@@ -10,6 +10,7 @@ from fairlead.api.admin.budgets import BudgetHandlers
 from fairlead.api.admin.keys import KeyHandlers
 from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.members import MemberHandlers
+from fairlead.api.admin.rate_limits import RateLimitHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.sessions import SessionHandlers
 from fairlead.api.admin.workspaces import WorkspaceHandlers
@@ -54,6 +55,7 @@ def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
         AuditLogHandlers(database),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
         LedgerHandlers(Accounts(database, base.clock)),
+        RateLimitHandlers(database, base.clock),
         BudgetHandlers(database, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)

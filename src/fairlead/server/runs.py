@@ -233,6 +233,7 @@ def _admitter(base: Base, working: _Working) -> Admitter:
         base.observe,
         working.server_id,
         working.stored,
+        base.windows,
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairlead.api.admin import audit_log, budgets, keys, ledger, members, runs, sessions, workspaces
+from fairlead.api.admin import audit_log, budgets, keys, ledger, members, rate_limits, runs, sessions, workspaces
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
 from fairlead.api.http.api import HttpApi, routes_of
@@ -19,6 +19,7 @@ ROUTES: Final = (
     *budgets.ROUTES,
     *runs.ROUTES,
     *ledger.ROUTES,
+    *rate_limits.ROUTES,
 )
 
 API: Final = Api(
@@ -35,6 +36,7 @@ API: Final = Api(
         provider="The name of a provider.",
         budget_id="The id of a budget.",
         run_id="The id of a run.",
+        limit_id="The id of a limit of requests.",
         channel_id="The id of an alert channel.",
     ),
     refusals={Access.MEMBER: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},

@@ -25,6 +25,7 @@ from fairlead.operations.accounts.members import (
     UnknownMemberError,
     UnknownPersonalKeyError,
 )
+from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
 from fairlead.operations.accounts.sessions import NoSessionError
 from fairlead.operations.accounts.workspaces import (
     BadChangeError,
@@ -72,7 +73,7 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     )
 
 
-_OF_FIELDS: Final = (FieldError, BadMemberError, BadBudgetError, BadChannelError, BadChangeError)
+_OF_FIELDS: Final = (FieldError, BadMemberError, BadBudgetError, BadChannelError, BadChangeError, BadLimitError)
 """Exceptions that say which field is wrong."""
 _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
     {
@@ -95,6 +96,8 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
         UnknownBudgetError: _Worded(404, "not_found", "The workspace has no such budget."),
         UnknownChannelError: _Worded(404, "not_found", "The workspace has no such alert channel."),
         UnknownKeyError: _Worded(404, "not_found", "The workspace has no living key {}."),
+        TooManyLimitsError: _Worded(409, "conflict", "The workspace has as many limits of requests as there may be."),
+        UnknownLimitError: _Worded(404, "not_found", "The workspace has no such limit of requests."),
         UnknownMemberError: _Worded(404, "not_found", "There is no member {}."),
         UnknownPersonalKeyError: _Worded(404, "not_found", "The member has no key {}."),
         UnknownRunError: _Worded(404, "not_found", "There is no such run."),

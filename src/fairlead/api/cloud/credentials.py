@@ -30,13 +30,13 @@ class CloudCallers(msgspec.Struct, frozen=True):
     async def caller(self, request: HTTPConnection) -> Caller:
         """The caller of a request, by its headers, whose call is counted. FaultError(RateLimited)."""
         caller = await self._by_headers(request)
-        self.windows.count(caller.workspace_id)
+        self.windows.count(caller.workspace_id, caller.rate_limits)
         return caller
 
     async def watcher(self, connection: HTTPConnection) -> Caller:
         """The caller of a socket, by the `token` of its address or else its headers, counted like any other call."""
         caller = await self.known_watcher(connection)
-        self.windows.count(caller.workspace_id)
+        self.windows.count(caller.workspace_id, caller.rate_limits)
         return caller
 
     async def known_watcher(self, connection: HTTPConnection) -> Caller:

@@ -69,7 +69,7 @@ class JobCallers(msgspec.Struct, frozen=True):
         SsoRequiredError for a good key of an account that must come another way; the call counts all the same.
         """
         caller = await self._authenticate(request.scope)
-        self.windows.count(caller.workspace_id)
+        self.windows.count(caller.workspace_id, caller.rate_limits)
         if self.asks_for_sso and caller.single_sign_on is not None:
             raise SsoRequiredError(caller.single_sign_on.organization_id)
         address = address_of(request.scope)

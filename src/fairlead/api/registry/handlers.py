@@ -200,7 +200,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         credential = self.credentials.of_call(request.scope) or self.credentials.of_text(token)
         remembered = self.authenticator.remembered(credential)
         caller = remembered or await self.authenticator.authenticate(credential)
-        self.windows.count(caller.workspace_id)
+        self.windows.count(caller.workspace_id, caller.rate_limits)
         return caller
 
 

@@ -60,5 +60,5 @@ class RouterCallers(msgspec.Struct, frozen=True):
         """The caller of a request, by the headers that its generation takes; FaultError."""
         credential = generation_of(request.scope).credential(self.credentials, request.scope)
         caller = await self.authenticator.authenticate(credential)
-        self.windows.count(caller.workspace_id)
+        self.windows.count(caller.workspace_id, caller.rate_limits)
         return caller

@@ -85,7 +85,7 @@ class RunHandler(msgspec.Struct, frozen=True):
         generation, provider, name = path
         credential = generation.credential(self.credentials, scope)
         caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
-        self.windows.count(caller.workspace_id)
+        self.windows.count(caller.workspace_id, caller.rate_limits)
         query = scope["query_string"] if generation.has_controls else b""
         read_options = partial(read_route_options, query, self.native_aliases) if query else RouteOptions
         call = self.admitter.checks.check_headers(caller, _model_id_at(provider, name), read_options)

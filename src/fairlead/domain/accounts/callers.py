@@ -75,6 +75,15 @@ class SingleSignOn(msgspec.Struct, frozen=True):
     organization_id: str | None = None
 
 
+class RateLimit(msgspec.Struct, frozen=True):
+    """How many requests a minute an API key may make, or how many runs of a model its workspace may."""
+
+    id: str
+    per_minute: int
+    model_id: str | None = None
+    """None where it is the limit of the caller's key."""
+
+
 class Caller(msgspec.Struct, frozen=True):
     """An authenticated caller: the workspace that pays, the credential used, and what both allow.
 
@@ -101,6 +110,8 @@ class Caller(msgspec.Struct, frozen=True):
     token_kind: TokenKind | None = None
     role: Role | None = None
     is_suspended: bool = False
+    rate_limits: tuple[RateLimit, ...] = ()
+    """Those of the key that was used, and of the models of the workspace."""
     is_unrestricted: bool = False
     """Whether nothing of R-38 limits its models and providers, as for most; computed when it is made."""
 

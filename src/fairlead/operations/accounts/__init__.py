@@ -6,6 +6,7 @@
     provider_keys     ProviderKeys: a workspace's own keys at providers
     webhook_secrets   WebhookSecrets: what its webhooks are signed with
     secrets           another master secret in the place of the one before
+    rate_limits       limits of requests of keys and models, as owners set them
     rate_windows      RateWindows: quotas of requests, added up over all servers
     members           people: their roles in workspaces, their keys; the first operator
     sessions          Sessions: signing in, and who calls the administration API

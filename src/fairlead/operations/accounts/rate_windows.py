@@ -5,9 +5,11 @@ quota with a lag of about a second.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
-from fairlead.domain.accounts.rate_windows import Meter, Quota
+from fairlead.domain.accounts.callers import RateLimit
+from fairlead.domain.accounts.rate_windows import Meter, Quota, Span
 from fairlead.domain.faults import FaultError
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
@@ -20,7 +22,7 @@ _FORGOTTEN_AT_ONCE: Final = 500
 
 
 class RateWindows:
-    """The meters of every workspace that has asked for anything in a window that has not turned."""
+    """The meters of every workspace that has asked for anything in a window that has not turned, and of limits."""
 
     def __init__(self, database: Database, quotas: Sequence[Quota], clock: Clock, observe: Observer) -> None:
         self._database = database
@@ -28,14 +30,20 @@ class RateWindows:
         self._clock = clock
         self._observe = observe
         self._meters: dict[str, Meter] = {}
+        self._limited: dict[tuple[str, int], Meter] = {}
 
     @property
     def workspaces(self) -> int:
         """How many workspaces are remembered."""
         return len(self._meters)
 
-    def count(self, workspace_id: str) -> None:
-        """Count one request of a workspace; FaultError(RateLimited) when a quota of it is spent."""
+    def count(self, workspace_id: str, limits: Sequence[RateLimit] = ()) -> None:
+        """Count one request of a workspace; FaultError(RateLimited) when a quota of it is spent.
+
+        Of the `limits` of its caller, the one of the key is counted as well.
+        """
+        if limits:
+            self._count_limit(limits, None)
         if not self._quotas:
             return
         meter = self._meters.get(workspace_id)
@@ -45,6 +53,21 @@ class RateWindows:
         if fault is not None:
             raise FaultError(fault)
 
+    def count_run(self, limits: Sequence[RateLimit], model_id: str) -> None:
+        """Count one run of a model against the limit that a caller has for it; FaultError(RateLimited)."""
+        self._count_limit(limits, model_id)
+
+    def _count_limit(self, limits: Sequence[RateLimit], model_id: str | None) -> None:
+        for limit in limits:
+            if limit.model_id == model_id:
+                name = (limit.id, limit.per_minute)
+                meter = self._limited.get(name)
+                if meter is None:
+                    quota = Quota(Span.MINUTE, limit.per_minute)
+                    meter = self._limited[name] = Meter(limit.id, (quota,))
+                if fault := meter.count(self._clock.now_ms()):
+                    raise FaultError(fault)
+
     async def share(self) -> None:
         """Add what was counted since the last time to the shared counts, and learn what other servers counted.
 
@@ -53,7 +76,9 @@ class RateWindows:
         """
         now = self._clock.now_ms()
         self._meters = {name: meter for name, meter in self._meters.items() if not meter.is_over(now)}
-        waiting = [meter for meter in self._meters.values() if meter.has_unwritten()]
+        self._limited = {name: meter for name, meter in self._limited.items() if not meter.is_over(now)}
+        every = chain(self._meters.values(), self._limited.values())
+        waiting = [meter for meter in every if meter.has_unwritten()]
         for start in range(0, len(waiting), _BATCH):
             if not await self._share(waiting[start : start + _BATCH]):
                 return

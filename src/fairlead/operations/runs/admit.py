@@ -33,6 +33,7 @@ from fairlead.domain.runs.selection import Selection
 from fairlead.domain.work.entries import DocumentBlob, Superseded
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import (
@@ -139,8 +140,10 @@ class Admitter:
         observe: Observer,
         server_id: str,
         stored: StoredDocuments,
+        windows: RateWindows,
     ) -> None:
         self._stored = stored
+        self._windows = windows
         self.checks = checks
         self._exchange = exchange
         self._credentials = credentials
@@ -249,6 +252,8 @@ class Admitter:
     async def _prepare(self, call: CheckedCall, command: RunCommand) -> AdmittedRun:
         """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
         caller, model, content = call.caller, call.model, command.content
+        if caller.rate_limits:
+            self._windows.count_run(caller.rate_limits, model.id)
         if caller.exhausted and not _is_unpaid(call) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
         body = await self.checks.check_content(call, content, self._exchange.configured.__contains__)

@@ -54,7 +54,7 @@ class Check(NamedTuple):
 ORDER: Final = (
     Check(Stage.CALLER, "there is a credential, and it is well-formed", (Unauthorized,)),
     Check(Stage.CALLER, "it is a key or token that is good", (Unauthorized, Forbidden, ServiceUnavailable)),
-    Check(Stage.CALLER, "no quota of requests is spent", (RateLimited,)),
+    Check(Stage.CALLER, "no quota of requests is spent, nor the limit of the API key", (RateLimited,)),
     Check(Stage.HEADERS, "the router is enabled for the workspace", (NotEnabled, ServiceUnavailable)),
     Check(Stage.HEADERS, "the model exists and is not retired", (ModelNotFound,)),
     Check(Stage.HEADERS, "workspace and credential are entitled to the model", (Forbidden,)),
@@ -71,6 +71,7 @@ ORDER: Final = (
         (BodyTooLarge, TooManyValues, InvalidInput),
     ),
     Check(Stage.BODY, "the idempotency key has 1 to 255 characters", (InvalidInput,)),
+    Check(Stage.CONTENT, "the limit of runs of the model, where the workspace has one, is not spent", (RateLimited,)),
     Check(
         Stage.CONTENT,
         "a prepaid workspace has anything left, unless the idempotency key was used before",

@@ -3,6 +3,7 @@
     workspaces        create, change, credit and list workspaces and API keys; caller_by_key finds who calls
     provider_keys     workspaces' own keys at providers, sealed
     sealed_rows       everything that is kept sealed, and with which master secret
+    rate_limits       limits of requests of keys and models
     rate_windows      requests per workspace and window, added up over all servers
     storage_usage     what each workspace keeps, and check_room, which refuses more
     members           people, their roles and personal keys; sessions.py those who have signed in

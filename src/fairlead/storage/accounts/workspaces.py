@@ -5,14 +5,27 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Label,
+    RowMapping,
+    String,
+    case,
+    cast,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
-from fairlead.domain.accounts.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, SingleSignOn
+from fairlead.domain.accounts.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, RateLimit, SingleSignOn
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.jobs import subscriptions
 from fairlead.domain.ledger.books import EntryKind, Funds
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
+from fairlead.storage.db.budget_tables import rate_limits
 from fairlead.storage.db.database import Work
 from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
 
@@ -27,6 +40,21 @@ _OWN_KEYS: Final = (
     .correlate(workspaces)
     .scalar_subquery()
 )
+_LINE: Final = "\n"
+_MODEL_LIMIT: Final = "model"
+_KEY_LIMIT: Final = "key"
+
+
+def _rate_limits(applies: ColumnElement[bool]) -> Label[str]:
+    """Limits of requests as one text, a line each: id, requests a minute, and the model; no text has a line break."""
+    limit = rate_limits.c
+    model = case((limit.scope == _MODEL_LIMIT, limit.subject), else_="")
+    line = limit.id + _SEPARATOR + cast(limit.per_minute, String) + _SEPARATOR + model
+    found = select(func.aggregate_strings(line, _LINE)).where(limit.workspace_id == workspaces.c.id, applies)
+    return found.correlate(workspaces, api_keys).scalar_subquery().label("rate_limits")
+
+
+_OF_MODELS: Final = rate_limits.c.scope == _MODEL_LIMIT
 _FUNDS_AND_RIGHTS: Final = (
     workspaces.c.id.label("workspace_id"),
     workspaces.c.name.label("workspace"),
@@ -42,6 +70,7 @@ _FUNDS_AND_RIGHTS: Final = (
 _CALLER_BY_KEY: Final = (
     select(
         *_FUNDS_AND_RIGHTS,
+        _rate_limits(_OF_MODELS | (rate_limits.c.subject == api_keys.c.id)),
         api_keys.c.id.label("key_id"),
         api_keys.c.models,
         (workspaces.c.sso_required | api_keys.c.sso_required).label("sso_required"),
@@ -315,7 +344,9 @@ def caller_by_workspace(
     connection: Connection, name_or_id: str, subject: str, models: Patterns, token_kind: TokenKind | None = None
 ) -> Caller | None:
     """The caller a token speaks for: its workspace, and the models the token itself is limited to."""
-    either = select(*_FUNDS_AND_RIGHTS).where((workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id))
+    either = select(*_FUNDS_AND_RIGHTS, _rate_limits(_OF_MODELS)).where(
+        (workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id)
+    )
     # An id is its workspace's, even where another workspace was given it as a name.
     row = connection.execute(either.order_by(workspaces.c.id != name_or_id)).mappings().first()
     return None if row is None else _caller(row, subject=subject, models=models, token_kind=token_kind)
@@ -350,7 +381,13 @@ def _caller(
         single_sign_on=single_sign_on,
         token_kind=token_kind,
         is_suspended=bool(row["is_suspended"]),
+        rate_limits=_limits_of(row["rate_limits"]) if row["rate_limits"] else (),
     )
+
+
+def _limits_of(text: str) -> tuple[RateLimit, ...]:
+    lines = (line.split(_SEPARATOR) for line in text.split(_LINE))
+    return tuple(RateLimit(id_, int(per_minute), model or None) for id_, per_minute, model in lines)
 
 
 def _workspace_row(connection: Connection, workspace_id: str) -> RowMapping:
