@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -26,6 +27,7 @@ from fairlead.observing.observations import (
     RunSuperseded,
     UnexpectedError,
 )
+from fairlead.operations.runs.results import Answer
 from operations.servers import CENT, DOLLAR, DONE, Partner, Server
 from storage.bookings import Books
 from waiting import until
@@ -165,19 +167,89 @@ def test_caller_that_left_is_billed(server: Server, caller: Caller, books: Books
     assert server.observed(RunEnded)[0].caller_left
 
 
-def test_run_that_was_taken_over_is_written_by_its_new_owner_alone(
-    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+@pytest.fixture
+def disowned(server: Server, caller: Caller, partner: Partner) -> Callable[[int], None]:
+    """Return a function that has the run taken over while its partner works, which answers with a status then."""
+
+    def disown(status: int) -> None:
+        async def take_over() -> None:
+            partner.before = None
+            await server.journal.write(TakeOver("run-1", caller.workspace_id, 1, "server-2", 0))
+            partner.statuses["/now"] = status
+
+        partner.before = take_over
+
+    return disown
+
+
+@pytest.mark.req("M-02")
+def test_result_reaches_its_caller_though_the_run_was_taken_over(
+    server: Server, caller: Caller, disowned: Callable[[int], None], books: Books, run: Run
 ) -> None:
-    """The old owner's end changes nothing, and it says so instead of answering."""
-
-    async def take_over() -> None:
-        await server.journal.write(TakeOver("run-1", caller.workspace_id, 1, "server-2", 0))
-
-    partner.before = take_over
+    """A partner that answers the server which lost its lease has been paid for: the run is settled by that answer."""
+    disowned(200)
     answer = run(server.answer(caller))
-    assert answer.outcome == Failed(InternalError())
-    assert len(server.observed(RunSuperseded)) == 1
-    assert (books.state()["state"], books.state()["server_id"]) == ("dispatched", "server-2")
+    assert isinstance(answer.outcome, Completed)
+    assert server.observed(RunSuperseded) == []
+    assert (books.state()["state"], books.state()["charge"]) == ("succeeded", 10 * CENT)
+
+
+@pytest.mark.req("M-02")
+def test_caller_of_a_superseded_call_is_answered_by_its_new_owner(
+    server: Server,
+    start_server: Callable[[str], Server],
+    caller: Caller,
+    partner: Partner,
+    disowned: Callable[[int], None],
+    books: Books,
+    run: Run,
+) -> None:
+    """A caller without a key waits at the old server, and has the result for which the new one was charged."""
+    disowned(500)
+    successor = start_server("server-3")
+
+    async def answered() -> Answer:
+        waiting = asyncio.get_running_loop().create_task(server.answer(caller, "careful-now"))
+        await until(lambda: server.observed(RunSuperseded))
+        partner.statuses["/now"] = 200
+        assert await successor.queue.take_over() == 1
+        return await waiting
+
+    answer = run(answered())
+    assert isinstance(answer.outcome, Completed)
+    assert (answer.charge, answer.is_replay) == (10 * CENT, False)
+    assert (books.state()["state"], books.state()["attempt"]) == ("succeeded", 3)
+    assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
+
+
+@pytest.mark.req("M-02", "R-24")
+def test_caller_of_a_superseded_call_waits_until_its_deadline(
+    server: Server, caller: Caller, disowned: Callable[[int], None], run: Run
+) -> None:
+    """While nobody has ended the run, the old server's caller is told that it goes on."""
+    disowned(500)
+    with pytest.raises(FaultError) as told:
+        run(server.answer(caller, seconds=0.3))
+    assert isinstance(told.value.fault, DeadlineExceeded)
+
+
+@pytest.mark.req("M-02")
+def test_caller_of_a_superseded_call_is_told_that_its_run_is_lost(
+    server: Server, start_server: Callable[[str], Server], caller: Caller, disowned: Callable[[int], None], run: Run
+) -> None:
+    """A partner that honours no keys is not asked again: nothing is charged, and it is no error of ours."""
+    disowned(500)
+    successor = start_server("server-3")
+
+    async def answered() -> Answer:
+        waiting = asyncio.get_running_loop().create_task(server.answer(caller, "plain-now"))
+        await until(lambda: server.observed(RunSuperseded))
+        assert await successor.queue.take_over() == 1
+        return await waiting
+
+    answer = run(answered())
+    assert isinstance(answer.outcome, Failed)
+    assert isinstance(answer.outcome.fault, ProviderError)
 
 
 def test_draining_waits_for_runs_under_way(

@@ -161,18 +161,30 @@ def test_run_frees_only_its_own_key(rich: Books) -> None:
     assert keys(rich) == {"key": "run-2"}
 
 
-def test_late_end_writes_no_second_result(rich: Books) -> None:
-    """What an old attempt has to tell is not kept, and does not set the key free."""
+def test_late_failure_does_not_set_the_key_free(rich: Books) -> None:
+    """What an old attempt has failed for is not kept: the new one may yet succeed."""
     rich.write(admission("run-1", key=key()))
     (taken,) = rich.take_over()
     assert taken.key_id == "key"
-    late = rich.write(settlement("run-1", key_id="key", result=kept()), failure("run-1", key_id="key"))
-    assert late == [Superseded(), Superseded()]
+    assert rich.write(failure("run-1", key_id="key")) == [Superseded()]
     assert (keys(rich), ended(rich)) == ({"key": "run-1"}, None)
     assert rich.write(settlement("run-1", attempt=2, key_id="key", result=kept(content=b"[2]"))) == [None]
     found = ended(rich)
     assert found is not None
     assert found.result == kept(content=b"[2]")
+
+
+@pytest.mark.req("M-02")
+def test_late_result_is_the_only_one_that_is_kept(rich: Books) -> None:
+    """Of an old attempt and a new one the first to bring a result is told again under the key."""
+    rich.write(admission("run-1", key=key()))
+    rich.take_over()
+    late = settlement("run-1", key_id="key", result=kept(content=b"[1]"))
+    second = settlement("run-1", attempt=2, key_id="key", result=kept(content=b"[2]"))
+    assert rich.write(late, second) == [None, Superseded()]
+    found = ended(rich)
+    assert found is not None
+    assert (keys(rich), found.result) == ({"key": "run-1"}, kept(content=b"[1]"))
 
 
 _RESULTS: dict[str, KeptResult] = {

@@ -225,22 +225,48 @@ def test_takeover_brings_all_it_needs(books: Books) -> None:
     assert books.state()["server_id"] == "server-2"
 
 
-def test_server_presumed_dead_accepts_and_settles_nothing(books: Books) -> None:
-    """The old attempt neither accepts nor settles; the new one does."""
+@pytest.mark.req("M-02")
+def test_failure_of_a_server_presumed_dead_settles_nothing(books: Books) -> None:
+    """The old attempt neither accepts nor fails; the new one may yet succeed."""
     books.open(balance=500)
     books.write(admission())
     books.take_over()
-    assert books.write(acceptance(), settlement(charge=90)) == [Superseded(), Superseded()]
+    failure = settlement(charge=0, state=RunState.FAILED, billed=False)
+    assert books.write(acceptance(), failure) == [Superseded(), Superseded()]
     assert books.figures() == (500, 100, 1)
     assert books.write(settlement(charge=60, attempt=2)) == [None]
 
 
-def test_stale_settlement_leaves_the_good_one_of_its_batch_alone(books: Books) -> None:
-    """Entries of one run are judged one by one: an old attempt says nothing about the new."""
+@pytest.mark.req("M-02")
+def test_result_of_a_server_presumed_dead_settles_what_nobody_has(books: Books) -> None:
+    """What the partner has made is paid once, whichever server it answered; written again, it changes nothing."""
     books.open(balance=500)
     books.write(admission())
     books.take_over()
-    assert books.write(settlement(charge=90), settlement(charge=60, attempt=2)) == [Superseded(), None]
+    late = settlement(charge=90)
+    assert [books.write(late), books.write(late)] == [[None], [None]]
+    assert books.figures() == (410, 0, 0)
+    assert books.write(settlement(charge=60, attempt=2)) == [Superseded()]
+    assert (books.state()["state"], books.state()["charge"], books.state()["attempt"]) == ("succeeded", 90, 2)
+
+
+@pytest.mark.req("M-02")
+def test_late_result_at_another_price_settles_nothing(books: Books) -> None:
+    """A run that was redirected since is the new provider's: what the first one made is priced by another card."""
+    books.open(balance=500)
+    books.write(admission())
+    books.take_over()
+    assert books.write(settlement(charge=90, rate_version="v2")) == [Superseded()]
+    assert books.figures() == (500, 100, 1)
+
+
+def test_stale_settlement_leaves_the_good_one_of_its_batch_alone(books: Books) -> None:
+    """Entries of one run are judged one by one: a failure of the old attempt says nothing about the new."""
+    books.open(balance=500)
+    books.write(admission())
+    books.take_over()
+    stale = settlement(charge=0, state=RunState.FAILED, billed=False)
+    assert books.write(stale, settlement(charge=60, attempt=2)) == [Superseded(), None]
     assert books.figures() == (440, 0, 0)
 
 

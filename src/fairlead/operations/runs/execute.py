@@ -32,6 +32,9 @@ from fairlead.storage.runs.journal import Journal
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
+_SUCCESSOR_SECONDS: Final = 3600.0
+_KEPT_FOR_CALLER_MS: Final = 3_600_000
+"""How long a run that was taken over keeps its result for the caller, who may still wait at the server before."""
 
 
 def _nobody_left() -> bool:
@@ -148,13 +151,15 @@ class Executor:
                 fallback_provider=served.plan.provider if has_fallen_back else None,
                 dropped=served.plan.dropped if isinstance(served.outcome, Completed) else (),
             )
-            is_kept = run.is_queued or run.key is not None
+            is_kept = run.is_queued or run.key is not None or run.attempt > 1
             kept = await self._kept(run, answer) if is_kept else None
             settlement = settle(run, served, kept, self._clock.now_ms(), caller_left=execution.has_left())
             await self.record(settlement)
             self._ended(run, served, settlement, partner_seconds)
         except SupersededError:
-            return Answer(Failed(InternalError()), None)
+            if self._under_way.get(run.run_id) is execution:
+                del self._under_way[run.run_id]
+            return await self._answer_of_successor(run)
         else:
             return answer
         finally:
@@ -163,12 +168,27 @@ class Executor:
             if not execution.ended.done():
                 execution.ended.set_result(None)
 
+    async def _answer_of_successor(self, run: AdmittedRun) -> Answer:
+        """What a run ended in at the server that took it over: its caller may still wait for it here (M-02)."""
+        give_up_at, pause = time.monotonic() + _SUCCESSOR_SECONDS, _RETRY_FIRST
+        while run.attempt == 1 and time.monotonic() < give_up_at:  # nobody waits for those that were taken over here
+            try:
+                if (answer := await self._replayer.answer_of(run.run_id)) is not None:
+                    return answer
+            except FaultError:
+                pass  # the database is away, or the store of results: the caller's own deadline is what ends this
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _RETRY_MAX)
+        return Answer(Failed(InternalError()), None)
+
     async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
         """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""
         try:
             if run.is_queued:
                 return await self._results.keep(answer, self._clock.now_ms() + self._collectable_ms)
-            return None if run.key is None else await self._replayer.keep(answer, run.key, run.base_url)
+            if run.key is not None:
+                return await self._replayer.keep(answer, run.key, run.base_url)
+            return await self._results.keep(answer, self._clock.now_ms() + _KEPT_FOR_CALLER_MS)
         except Exception as error:  # noqa: BLE001 -- as above
             self._observe(UnexpectedError(f"keep the result of {run.run_id}", error))
             return self._not_kept(run)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from fairlead.domain.faults import FaultError, KeyConflict, ProviderError, ServiceUnavailable, StillRunning
 from fairlead.domain.runs.entries import EarlierWork, IdempotencyKey, KeptResult
@@ -12,10 +12,11 @@ from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
-from fairlead.storage.runs.idempotency import ended_run, forget_expired, key_in_use
+from fairlead.storage.runs.idempotency import EndedRun, ended_run, forget_expired, key_in_use
 
 _FORGOTTEN_AT_ONCE: Final = 500
 _RESULT: Final = "The result of this idempotency key"
+_LOST: Final = "The outcome of this run could not be determined; it was not charged."
 
 
 class Replayer:
@@ -51,14 +52,27 @@ class Replayer:
         if ended is None or (ended.result is None and ended.state is not RunState.LOST):
             raise FaultError(StillRunning())
         if ended.result is None:
-            lost = ProviderError("The outcome of this run could not be determined; it was not charged. Use a new key.")
-            return Answer(Failed(lost), None, is_replay=True)
+            return Answer(Failed(ProviderError(f"{_LOST} Use a new key.")), None, is_replay=True)
+        return replace(await self._answer(ended, ended.result), is_replay=True)
+
+    async def answer_of(self, run_id: str) -> Answer | None:
+        """How a run ended that another server may have ended; None while it goes on. FaultError, as `tell`."""
+        try:
+            ended = await self._database.read(lambda c: ended_run(c, run_id))
+        except DatabaseUnavailableError as error:
+            raise FaultError(_away()) from error
+        if ended is None:
+            return None
+        if ended.result is None:
+            return Answer(Failed(ProviderError(_LOST)), None)
+        return await self._answer(ended, ended.result)
+
+    async def _answer(self, ended: EndedRun, kept: KeptResult) -> Answer:
         return Answer(
-            outcome=await self._outcome(ended.result),
+            outcome=await self._outcome(kept),
             charge=None if ended.byok else ended.charge,
-            fallback_provider=ended.result.fallback_provider,
-            dropped=dropped_of(ended.result),
-            is_replay=True,
+            fallback_provider=kept.fallback_provider,
+            dropped=dropped_of(kept),
         )
 
     async def keep(self, answer: Answer, key: IdempotencyKey, base_url: str) -> KeptResult | None:
@@ -75,7 +89,7 @@ class Replayer:
         ours = f"{base_url}/assets/" if base_url else None
         if not (isinstance(outcome, Completed) and names_links(outcome.answer, ours)):
             return kept
-        return msgspec.structs.replace(kept, replayable_until=self._clock.now_ms() + self._with_links * 1000)
+        return replace(kept, replayable_until=self._clock.now_ms() + self._with_links * 1000)
 
     async def forget(self) -> int:
         """Delete a batch of expired keys and results; how many, 0 when there are none left."""

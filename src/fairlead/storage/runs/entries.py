@@ -281,13 +281,13 @@ def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
 
 
 def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, found: LockedRun) -> Verdict:
-    """Gather what the server that works on a run has to say of it."""
-    if found.attempt != entry.attempt:
-        return Superseded()
+    """Gather what the server that works on a run has to say of it, or one before that has its result."""
     if found.state in WORKING:
+        if found.attempt != entry.attempt and not _is_late_result(entry, found):
+            return Superseded()
         match entry:
             case Settlement():
-                row = sql.end_row(entry, _TEXT[entry.state], entry.attempt, found.booked)
+                row = sql.end_row(entry, _TEXT[entry.state], found.attempt, found.booked)
                 batch.changes[sql.END_RUN if entry.result is None else sql.END_AND_KEEP].append(row)
                 _settle(batch, entry, found.booked)
                 found.state = entry.state
@@ -304,6 +304,16 @@ def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, f
     end = (found.state, found.charge, found.finished_at)
     same = isinstance(entry, Settlement) and end == (entry.state, entry.charge, entry.finished_at)
     return None if same else Superseded()
+
+
+def _is_late_result(entry: OfARun, found: LockedRun) -> bool:
+    """Whether an earlier server of a run that goes on has what its partner made of it (M-02).
+
+    A run that was redirected meanwhile is another provider's, at another price.
+    """
+    if not (isinstance(entry, Settlement) and entry.state is _SUCCEEDED):
+        return False
+    return entry.rate_version == found.rate_version and entry.charge <= found.booked.hold
 
 
 def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
