@@ -21,7 +21,8 @@ from fairlead.domain.faults import FaultError, RequestNotFound
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "media-src 'self' data: blob:; connect-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "media-src 'self' data: blob:; connect-src 'self' data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Blobs and data: are what models have made, which never leaves the browser; 3D models are read out of them."""
 _SAFE: Final = MappingProxyType(
