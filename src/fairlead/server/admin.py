@@ -1,12 +1,14 @@
 """The administration API: its handlers, with what each needs."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Final
 
 from fairlead.api.admin.access import AdminAccess
 from fairlead.api.admin.api import AdminApi
 from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
+from fairlead.api.admin.installation import InstallationHandlers, SettingShown
 from fairlead.api.admin.keys import KeyHandlers
 from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.members import MemberHandlers
@@ -26,7 +28,7 @@ from fairlead.server.installation import tiers_of
 from fairlead.server.messaging import publish_changed_workspace
 from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
-from fairlead.server.settings import Settings
+from fairlead.server.settings import SETTINGS, Settings
 
 _LOGINS: Final = (Quota(Span.MINUTE, 10), Quota(Span.DAY, 500))
 """How often an address may try to sign in.
@@ -55,7 +57,42 @@ def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
         AuditLogHandlers(database),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
         LedgerHandlers(Accounts(database, base.clock)),
+        InstallationHandlers(base.catalog, runs.partners, base.authenticator, _shown_settings(settings)),
         RateLimitHandlers(database, base.clock),
         BudgetHandlers(database, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)
+
+
+def _shown_settings(settings: Settings) -> list[SettingShown]:
+    """Every setting with its value, but for those that may be secrets; keys at providers are no settings of a name."""
+    shown: list[SettingShown] = []
+    for option in fields(Settings):
+        if option.name not in SETTINGS:
+            continue
+        setting, value = SETTINGS[option.name], getattr(settings, option.name)
+        shown.append(
+            {
+                "name": setting.env,
+                "value": _text(value) if option.repr else None,
+                "default": _text(option.default),
+                "is_set": value != option.default,
+                "is_secret": not option.repr,
+                "sentence": setting.sentence,
+            }
+        )
+    return shown
+
+
+def _text(value: object) -> str | None:
+    """A value about as it is written in the environment; None for one that is empty."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case tuple() | frozenset():
+            parts = (":".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value)
+            return ",".join(parts if isinstance(value, tuple) else sorted(parts)) or None
+        case _:
+            return str(value)

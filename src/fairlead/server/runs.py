@@ -19,6 +19,7 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.clock import new_id
+from fairlead.operations.partners import Partners
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
@@ -73,6 +74,7 @@ class Runs(msgspec.Struct, frozen=True):
     watcher: Watcher
     queue_worker: WorkLoop
     posting: Posting
+    partners: Partners
 
 
 class _Working(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ class _Working(msgspec.Struct, frozen=True):
     exchange: Exchange
     answers: AnswerDecoder
     credentials: Credentials
+    partners: Partners
     results: Results
     replayer: Replayer
     executor: Executor
@@ -126,6 +129,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
         watcher=watcher,
         queue_worker=queue_worker,
         posting=ready_posting(settings, base, stack),
+        partners=working.partners,
     )
 
 
@@ -143,20 +147,15 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     transport = _transport(providers, stack)
     credentials = Credentials(providers, base.partners.secrets)
     answers = AnswerDecoder(_answer_readers(settings, base, stack))
-    exchange = Exchange(
-        providers,
-        transport,
-        credentials,
-        answers,
-        settings.answer_values,
-        lambda provider, label, status: observe(CredentialRefused(provider, label, status)),
-    )
+    exchange = _exchange(settings, base, transport, credentials, answers)
     results = Results(base.assets.blobs)
     replayer = _replayer(settings, base, results)
     bodies, stored = LargeBodies(base.readers), StoredDocuments(base.assets.blobs, base.observe)
     stack.push_async_callback(stored.close)
     journal = _journal(base, stored, stack)
-    dispatcher = _dispatcher(settings, base, exchange, transport, credentials)
+    healths = Healths(lambda ref, health: observe(ProviderRests(*ref, health.value)))
+    attempts = Attempts(exchange, credentials, healths)
+    dispatcher = _dispatcher(settings, base, exchange, transport, attempts)
     collectable_ms = int(settings.results_hours * HOUR_MS)
     executor = Executor(dispatcher, replayer, results, journal, clock, observe, collectable_ms)
     return _Working(
@@ -164,6 +163,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
         exchange=exchange,
         answers=answers,
         credentials=credentials,
+        partners=Partners(base.catalog, exchange, credentials, healths, clock),
         results=results,
         replayer=replayer,
         executor=executor,
@@ -173,6 +173,20 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
         checks=CallChecks(base.catalog, base.partners.providers, base.database, bodies),
         stored=stored,
         awaited=AwaitedRuns(),
+    )
+
+
+def _exchange(
+    settings: Settings, base: Base, transport: Transport, credentials: Credentials, answers: AnswerDecoder
+) -> Exchange:
+    providers, observe = base.partners.providers, base.observe
+    return Exchange(
+        providers,
+        transport,
+        credentials,
+        answers,
+        settings.answer_values,
+        lambda provider, label, status: observe(CredentialRefused(provider, label, status)),
     )
 
 
@@ -245,11 +259,9 @@ def _presence(settings: Settings, base: Base, working: _Working) -> ServerPresen
 
 
 def _dispatcher(
-    settings: Settings, base: Base, exchange: Exchange, transport: Transport, credentials: Credentials
+    settings: Settings, base: Base, exchange: Exchange, transport: Transport, attempts: Attempts
 ) -> Dispatcher:
     observe = base.observe
-    healths = Healths(lambda ref, health: observe(ProviderRests(*ref, health.value)))
-    attempts = Attempts(exchange, credentials, healths)
     copier = AssetCopier(
         transport.fetch,
         lambda provider, url: base.partners.providers[provider].may_follow(url, with_credential=False),

@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from fairlead.api.admin import audit_log, budgets, keys, ledger, members, rate_limits, runs, sessions, workspaces
+from fairlead.api.admin import (
+    audit_log,
+    budgets,
+    installation,
+    keys,
+    ledger,
+    members,
+    rate_limits,
+    runs,
+    sessions,
+    workspaces,
+)
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
 from fairlead.api.http.api import HttpApi, routes_of
@@ -20,6 +31,7 @@ ROUTES: Final = (
     *runs.ROUTES,
     *ledger.ROUTES,
     *rate_limits.ROUTES,
+    *installation.ROUTES,
 )
 
 API: Final = Api(
@@ -34,6 +46,7 @@ API: Final = Api(
         session_id="The id of a session, or `current`.",
         key_id="The id of a key.",
         provider="The name of a provider.",
+        model="The model segment of a model's id.",
         budget_id="The id of a budget.",
         run_id="The id of a run.",
         limit_id="The id of a limit of requests.",

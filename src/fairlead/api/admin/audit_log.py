@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import principal_of, reach_of
-from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number_after, page_of
+from fairlead.api.admin.bodies import PAGE, answer, limit_of, number_after, page_of, text_of
 from fairlead.api.admin.documents import AuditEntryShown, Page
 from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import as_time
@@ -17,7 +17,6 @@ from fairlead.operations.accounts.audit_log import AuditEntry, AuditFilter, list
 from fairlead.operations.outages import AnsweringDatabase
 
 _WHICH: Final = "audit log"
-_TEXT_MAX: Final = 64
 
 
 class AuditLogHandlers(msgspec.Struct, frozen=True):
@@ -33,20 +32,13 @@ class AuditLogHandlers(msgspec.Struct, frozen=True):
             raise FaultError(Forbidden("Name a workspace of yours; the whole log is for operators."))
         wanted = AuditFilter(
             workspace_id=reach.workspace_ids[0] if named and reach.workspace_ids else None,
-            member_id=_text(request, "member"),
-            action=_text(request, "action"),
+            member_id=text_of(request, "member"),
+            action=text_of(request, "action"),
             before=number_after(request, _WHICH),
         )
         page = await list_entries(self.database, wanted, limit_of(request))
         before = None if page.before is None else str(page.before)
         return answer(page_of([_shown(entry) for entry in page.entries], _WHICH, before))
-
-
-def _text(request: Request, name: str) -> str | None:
-    text = request.query_params.get(name)
-    if text is not None and not 0 < len(text) <= _TEXT_MAX:
-        raise FieldError(name, f"This has 1 to {_TEXT_MAX} characters.")
-    return text
 
 
 def _shown(entry: AuditEntry) -> AuditEntryShown:

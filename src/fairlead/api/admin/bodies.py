@@ -21,6 +21,7 @@ BODY_MAX: Final = 64 * 1024
 LIMIT_MAX: Final = 200
 _LIMIT: Final = 50
 _DIGITS_MAX: Final = 4
+_TEXT_MAX: Final = 200
 _DATE_CHARACTERS: Final = 10
 _NUMBER_MAX: Final = 18
 _FIELD: Final = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$|contains unknown field `(?P<unknown>[^`]*)`$")
@@ -100,6 +101,14 @@ def time_of(request: Request, name: str) -> int | None:
         return int(moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise FieldError(name, "A day such as 2026-11-23, or a time such as 2026-11-23T12:00:00Z.") from error
+
+
+def text_of(request: Request, name: str) -> str | None:
+    """A text in the query; FieldError for an empty, a long or an unreadable one."""
+    text = request.query_params.get(name)
+    if text is not None and not (0 < len(text) <= _TEXT_MAX and text.isprintable()):
+        raise FieldError(name, f"This has 1 to {_TEXT_MAX} characters that can be seen.")
+    return text
 
 
 def page_of(items: Sequence[T], which: str, after: str | None) -> Mapping[str, object]:

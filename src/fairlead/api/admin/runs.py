@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of, reach_of
-from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, page_of, time_of
+from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, page_of, text_of, time_of
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.run_documents import LedgerEntryShown, RunCancelled, RunDetailShown, RunShown
 from fairlead.api.http.route import Access, Answer, Parameter, Route
@@ -19,7 +19,6 @@ from fairlead.domain.runs.states import RunState
 from fairlead.operations.runs.inspect import ListedRun, RunDetail, RunFilter, RunInspector
 
 _WHICH: Final = "runs"
-_TEXT_MAX: Final = 200
 
 
 class RunHandlers(msgspec.Struct, frozen=True):
@@ -32,9 +31,9 @@ class RunHandlers(msgspec.Struct, frozen=True):
         wanted = msgspec.structs.replace(
             _seen(request),
             state=_state(request),
-            model_id=_text(request, "model"),
-            provider=_text(request, "provider"),
-            key_id=_text(request, "key"),
+            model_id=text_of(request, "model"),
+            provider=text_of(request, "provider"),
+            key_id=text_of(request, "key"),
             since=time_of(request, "from"),
             until=time_of(request, "to"),
             before=after_of(request, _WHICH),
@@ -64,13 +63,6 @@ def _state(request: Request) -> RunState | None:
         return None if text is None else RunState(text)
     except ValueError as error:
         raise FieldError("state", f"A state is one of {', '.join(RunState)}.") from error
-
-
-def _text(request: Request, name: str) -> str | None:
-    text = request.query_params.get(name)
-    if text is not None and not (0 < len(text) <= _TEXT_MAX and text.isprintable()):
-        raise FieldError(name, f"This has 1 to {_TEXT_MAX} characters that can be seen.")
-    return text
 
 
 def _shown(one: ListedRun) -> RunShown:

@@ -1,0 +1,233 @@
+"""The installation over the administration API: models with prices, providers with their health, settings."""
+
+from collections.abc import Sequence
+from typing import Final, TypedDict
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.api.admin.access import reach_of
+from fairlead.api.admin.bodies import PAGE, after_of, answer, limit_of, page_of, text_of
+from fairlead.api.admin.documents import Page
+from fairlead.api.admin.runs import WORKSPACE
+from fairlead.api.http.route import Access, Answer, Parameter, Route
+from fairlead.api.http.schemas import AnyObject, Day, Time, as_time
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rights import Right
+from fairlead.domain.catalog.models import Model, Selection, page_after
+from fairlead.domain.faults import FaultError, RequestNotFound
+from fairlead.domain.ledger.estimates import price_lines
+from fairlead.domain.ledger.rates import card_in_force
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.partners import Partners, PartnerState
+
+_MODELS: Final = "models"
+
+
+class ServingShown(TypedDict):
+    """A provider that serves a model: whether it can be called, and what it costs there today."""
+
+    provider: str
+    is_native: bool
+    is_configured: bool
+    prices: Sequence[str]
+
+
+class ModelShown(TypedDict):
+    """A model in a list; `retires_on` is null for one that stays."""
+
+    id: str
+    title: str
+    modality: str | None
+    provider: str
+    is_configured: bool
+    prices: Sequence[str]
+    retires_on: Day | None
+
+
+class ModelInFull(ModelShown):
+    """A model with all that serve it, and the schema of its input as an OpenAPI document; null where it has none."""
+
+    providers: Sequence[ServingShown]
+    operations: Sequence[str]
+    schema: AnyObject
+
+
+class CredentialShown(TypedDict):
+    """A credential of ours at a provider, by its label."""
+
+    label: str
+    state: str
+    cooldown_until: Time | None
+
+
+class ProviderShown(TypedDict):
+    """A provider: whether it can be called, what has yet to be set, and how this server has found it."""
+
+    name: str
+    title: str
+    is_configured: bool
+    missing_settings: Sequence[str]
+    state: str
+    cooldown_until: Time | None
+    credentials: Sequence[CredentialShown]
+    models: int
+
+
+class SettingShown(TypedDict):
+    """A setting; the value of one that may be a secret is null, and `is_set` says whether there is one."""
+
+    name: str
+    value: str | None
+    default: str | None
+    is_set: bool
+    is_secret: bool
+    sentence: str
+
+
+class InstallationHandlers(msgspec.Struct, frozen=True):
+    """Answers what is asked about the installation."""
+
+    catalog: CatalogKeeper
+    partners: Partners
+    authenticator: Authenticator
+    settings: Sequence[SettingShown]
+
+    async def list_models(self, request: Request) -> Response:
+        """`GET /models`: those of a workspace, or all there are, by id."""
+        limit, modality, provider = limit_of(request), text_of(request, "modality"), text_of(request, "provider")
+        words = tuple((text_of(request, "q") or "").lower().split())
+        wanted, catalog = Selection(words, modality, provider), self.catalog.current
+        ids = catalog.selected_ids(await self._caller(request), self.catalog.today(), wanted)
+        found, has_more = page_after(ids, after_of(request, _MODELS), limit)
+        shown = [self._shown(catalog.models[id_]) for id_ in found]
+        return answer(page_of(shown, _MODELS, found[-1] if has_more else None))
+
+    async def show_model(self, request: Request) -> Response:
+        """`GET /models/{provider}/{model}`: who serves it, at which prices, and what it takes."""
+        id_ = f"{request.path_params['provider']}/{request.path_params['model']}"
+        model, caller = self.catalog.current.models.get(id_), await self._caller(request)
+        if model is None or not caller.may_run(id_):
+            raise FaultError(RequestNotFound(detail="There is no such model."))
+        served: list[ServingShown] = [
+            {
+                "provider": leg.provider,
+                "is_native": leg is model.native,
+                "is_configured": leg.provider in self.partners.exchange.configured,
+                "prices": self._prices(model, leg.provider),
+            }
+            for leg in model.legs
+        ]
+        told: ModelInFull = {
+            **self._shown(model),
+            "providers": served,
+            "operations": [one.name for one in model.operations],
+            "schema": None if model.input_schema is None else msgspec.Raw(model.openapi.content),
+        }
+        return answer(told)
+
+    async def list_providers(self, _request: Request) -> Response:
+        """`GET /providers`: every provider, by name; health is as this server has met it."""
+        return answer(page_of([_provider(one) for one in self.partners.states()], "providers", None))
+
+    async def list_settings(self, _request: Request) -> Response:
+        """`GET /settings`: every setting of this server, without secrets."""
+        return answer(page_of(self.settings, "settings", None))
+
+    async def _caller(self, request: Request) -> Caller:
+        """Who stands for the workspace that is named; for none, one who may see everything."""
+        reach = reach_of(request)
+        if reach.workspace_ids is None:
+            return Caller("", "")
+        if not reach.workspace_ids:
+            raise FaultError(RequestNotFound(detail="There is no workspace of yours."))
+        return await self.authenticator.caller_of_workspace(reach.workspace_ids[0], "administration")
+
+    def _shown(self, model: Model) -> ModelShown:
+        retirement = model.retirement
+        return {
+            "id": model.id,
+            "title": model.title,
+            "modality": model.modality,
+            "provider": model.native.provider,
+            "is_configured": any(leg.provider in self.partners.exchange.configured for leg in model.legs),
+            "prices": self._prices(model, model.native.provider),
+            "retires_on": None if retirement is None else retirement.date.isoformat(),
+        }
+
+    def _prices(self, model: Model, provider: str) -> Sequence[str]:
+        leg = model.leg(provider)
+        card = None if leg is None else card_in_force(leg.rate_cards, self.catalog.today())
+        return () if card is None else tuple(price_lines(card, card.markup))
+
+
+def _provider(one: PartnerState) -> ProviderShown:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "is_configured": one.is_configured,
+        "missing_settings": one.missing_settings,
+        "state": one.state,
+        "cooldown_until": None if one.cooldown_until is None else as_time(one.cooldown_until),
+        "credentials": [
+            {
+                "label": each.label,
+                "state": each.state,
+                "cooldown_until": None if each.cooldown_until is None else as_time(each.cooldown_until),
+            }
+            for each in one.credentials
+        ],
+        "models": one.models,
+    }
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/models",
+        InstallationHandlers.list_models,
+        "List models with their prices",
+        {200: Answer("A page, by id.", Page[ModelShown])},
+        (400, 404, 422),
+        (
+            WORKSPACE,
+            Parameter("q", "Only those in whose id or title all these words are."),
+            Parameter("modality", "Only those that make this, such as `image`."),
+            Parameter("provider", "Only those of this provider."),
+            *PAGE,
+        ),
+        access=Access.MEMBER,
+        right=Right.SEE,
+    ),
+    Route(
+        "GET",
+        "/models/{provider}/{model}",
+        InstallationHandlers.show_model,
+        "Show a model with its schema, providers and prices",
+        {200: Answer("The model.", ModelInFull)},
+        (404,),
+        (WORKSPACE,),
+        access=Access.MEMBER,
+        right=Right.SEE,
+    ),
+    Route(
+        "GET",
+        "/providers",
+        InstallationHandlers.list_providers,
+        "List providers with their health",
+        {200: Answer("The providers.", Page[ProviderShown])},
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+    Route(
+        "GET",
+        "/settings",
+        InstallationHandlers.list_settings,
+        "List the settings of this server",
+        {200: Answer("The settings.", Page[SettingShown])},
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+)

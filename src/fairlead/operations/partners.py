@@ -1,0 +1,80 @@
+"""Providers for people who operate an installation: which can be called, and which credentials of ours cool down."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.clock import Clock
+from fairlead.providers.credentials import Credentials
+from fairlead.providers.exchange import Exchange
+from fairlead.providers.health import Health, Healths
+
+READY: Final = "ready"
+COOLING_DOWN: Final = "cooling_down"
+NOT_CONFIGURED: Final = "not_configured"
+_WORDS: Final = {Health.WELL: READY, Health.COOLING_DOWN: COOLING_DOWN, Health.TRIED: "probing"}
+
+
+class CredentialState(msgspec.Struct, frozen=True):
+    """A credential of ours at a provider: its label, how it is, and until when it cools down (ms since 1970)."""
+
+    label: str
+    state: str
+    cooldown_until: int | None
+
+
+class PartnerState(msgspec.Struct, frozen=True):
+    """A provider: whether it can be called, what an operator has yet to set, and how many models it serves.
+
+    `state` is the best of its credentials; one server knows only what it has met itself.
+    """
+
+    name: str
+    title: str
+    is_configured: bool
+    missing_settings: Sequence[str]
+    state: str
+    cooldown_until: int | None
+    credentials: Sequence[CredentialState]
+    models: int
+
+
+class Partners(msgspec.Struct, frozen=True):
+    """Tells of every provider there is."""
+
+    catalog: CatalogKeeper
+    exchange: Exchange
+    credentials: Credentials
+    healths: Healths
+    clock: Clock
+
+    def states(self) -> list[PartnerState]:
+        """Every provider, by name."""
+        served = Counter(leg.provider for model in self.catalog.current.models.values() for leg in model.legs)
+        return [self._state(name, served[name]) for name in sorted(self.exchange.providers)]
+
+    def _state(self, name: str, models: int) -> PartnerState:
+        is_configured = name in self.exchange.configured
+        known = [self._credential(name, one.label) for one in self.credentials.all(name)] if is_configured else []
+        ready = next((one for one in known if one.state != COOLING_DOWN), None)
+        waits = [one.cooldown_until for one in known if one.cooldown_until is not None]
+        resting = COOLING_DOWN if known else NOT_CONFIGURED
+        return PartnerState(
+            name=name,
+            title=self.exchange.providers[name].title,
+            is_configured=is_configured,
+            missing_settings=() if is_configured else self.exchange.missing_settings(name),
+            state=resting if ready is None else ready.state,
+            cooldown_until=min(waits) if ready is None and waits else None,
+            credentials=known,
+            models=models,
+        )
+
+    def _credential(self, provider: str, label: str) -> CredentialState:
+        ref = (provider, label)
+        left = self.healths.seconds_left(ref)
+        until = self.clock.now_ms() + round(left * 1000) if left else None
+        return CredentialState(label, _WORDS[self.healths.of(ref)], until)
