@@ -1,10 +1,13 @@
 import {
-  Boxes, CircleUserRound, Compass, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, ScrollText, Sun, SunMoon, Users, Workflow, X,
+  Activity, Boxes, CircleUserRound, Compass, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, Receipt, ScrollText, Sun, SunMoon, Users, Workflow, X,
   type LucideIcon,
 } from "lucide-react";
+import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
+import { api, documentOf } from "./api/client";
 import { useIsConnected } from "./api/connection";
+import { Fault } from "./api/faults";
 import { useMe, useSession } from "./api/session";
 import { Button } from "./components/basics";
 import { type Theme, chooseTheme, useTheme } from "./theme";
@@ -14,15 +17,19 @@ interface Entry {
   title: string;
   icon: LucideIcon;
   isForOperators?: boolean;
+  /** Only where the server executes workflows. */
+  needsWorkflows?: boolean;
 }
 
 const GROUPS: readonly (readonly [string, readonly Entry[]])[] = [
   ["Create", [
     { path: "/explore", title: "Explore", icon: Compass },
-    { path: "/workflows", title: "Workflows", icon: Workflow },
+    { path: "/workflows", title: "Workflows", icon: Workflow, needsWorkflows: true },
   ]],
   ["Watch", [
-    { path: "/jobs", title: "Jobs", icon: ListChecks },
+    { path: "/runs", title: "Runs", icon: Activity },
+    { path: "/jobs", title: "Jobs", icon: ListChecks, needsWorkflows: true },
+    { path: "/money", title: "Money", icon: Receipt },
   ]],
   ["Workspace", [
     { path: "/members", title: "Members", icon: Users },
@@ -95,18 +102,24 @@ function Drawer({ onClose }: { onClose: () => void }) {
   );
 }
 
+/** Whether the server executes workflows, which an operator may have turned off. */
+function useHasWorkflows(): boolean {
+  const features = useQuery({ queryKey: ["features"], queryFn: () => documentOf(api.GET("/api/features")), staleTime: Infinity, retry: false });
+  return !(features.error instanceof Fault && features.error.status === 404);
+}
+
 function Navigation() {
   const { isOperator } = useMe();
+  const hasWorkflows = useHasWorkflows();
   const [location] = useLocation();
   return (
-    <>
+    <nav className="navigation" aria-label="Pages">
       <Link className="brand" href="/explore">
         <img src="/console/icon.svg" alt="" />
         Fairlead
       </Link>
-      <nav className="navigation" aria-label="Pages">
         {GROUPS.map(([title, entries]) => {
-          const shown = entries.filter((one) => isOperator || !one.isForOperators);
+          const shown = entries.filter((one) => (isOperator || !one.isForOperators) && (hasWorkflows || !one.needsWorkflows));
           return (
             <div key={title}>
               <h2>{title}</h2>
@@ -126,8 +139,7 @@ function Navigation() {
             </div>
           );
         })}
-      </nav>
-    </>
+    </nav>
   );
 }
 

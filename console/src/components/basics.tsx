@@ -225,6 +225,7 @@ const TONES: Record<string, string> = {
   running: "accent",
   in_progress: "accent",
   dispatched: "accent",
+  accepted: "accent",
   preparing: "accent",
 };
 

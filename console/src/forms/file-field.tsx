@@ -62,7 +62,10 @@ export function FileField(properties: FieldProperties) {
               ) : (
                 <span className="soft small">or drop it here</span>
               )}
-              <input ref={chooser} hidden type="file" accept={accept} onChange={(event) => void take(event.target.files?.[0])} />
+              <input ref={chooser} hidden type="file" accept={accept} onChange={(event) => {
+                void take(event.target.files?.[0]);
+                event.target.value = ""; // the same file may be chosen again, changed
+              }} />
             </div>
           )}
           {!isBytes && (

@@ -84,7 +84,10 @@ function Start({ onFile, onExample }: { onFile: (file: File | undefined) => void
           <Button icon={WorkflowIcon} onClick={onExample}>
             Try an example
           </Button>
-          <input ref={chooser} hidden type="file" accept=".json,application/json" data-testid="workflow-file" onChange={(event) => onFile(event.target.files?.[0])} />
+          <input ref={chooser} hidden type="file" accept=".json,application/json" data-testid="workflow-file" onChange={(event) => {
+              onFile(event.target.files?.[0]);
+              event.target.value = ""; // the same file may be chosen again, changed
+            }} />
         </div>
       }
     >

@@ -1,0 +1,115 @@
+"""Who is signed in, what each may, and what happens to an open page when that ends."""
+
+import httpx
+from playwright.sync_api import BrowserContext, expect
+
+from console.conftest import NewContext, Open
+from console.people import run_model
+from servers import Server
+
+_PICTURES = "/console/models/local/procedural-image-1"
+
+
+def test_key_signs_in_and_signing_out_ends_the_session(new_context: NewContext, site: Server) -> None:
+    """The key is typed once; the cookie that stands for it is no script's to read."""
+    page = new_context().new_page()
+    page.goto(site.url)
+    page.get_by_label("Personal key").fill(_operator_key(site))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1, name="Explore")).to_be_visible()
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Account").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Personal key")).to_be_visible()
+
+
+def test_link_with_a_key_leaves_no_key_behind(open_page: Open) -> None:
+    """What stood behind the hash is gone from the address, and from the way back."""
+    page = open_page()
+    assert "#" not in page.url
+    assert "flp_" not in page.evaluate("JSON.stringify([localStorage, sessionStorage, location.href])")
+
+
+def test_viewer_looks_and_owner_invites(open_page: Open, site: Server) -> None:
+    """Two people of one workspace see what their roles allow; the server refuses the rest itself."""
+    viewer = open_page(_PICTURES, key=_invited(site, "viewer"))
+    expect(viewer.get_by_text("As a viewer you may look, but not run.")).to_be_visible()
+    expect(viewer.get_by_role("button", name="Run", exact=True)).to_have_count(0)
+    expect(viewer.get_by_role("link", name="Workspaces")).to_have_count(0)
+    owner = open_page("/console/members", key=_invited(site, "owner"))
+    owner.get_by_role("button", name="Invite somebody").click()
+    owner.get_by_label("Name").fill("Ada")
+    owner.get_by_label("E-mail").fill("nonsense")
+    owner.get_by_role("dialog").get_by_role("button", name="Invite").click()
+    expect(owner.get_by_role("dialog").get_by_role("alert")).to_be_visible()
+    owner.get_by_label("E-mail").fill("ada@example.com")
+    owner.get_by_role("dialog").get_by_role("button", name="Invite").click()
+    expect(owner.get_by_text("It is shown this once.")).to_be_visible()
+    owner.get_by_role("button", name="Done").click()
+    expect(owner.get_by_role("row", name="Ada")).to_contain_text("ada@example.com")
+    assert "flp_" not in owner.content()
+
+
+def test_page_stays_when_its_key_is_revoked(open_page: Open, site: Server) -> None:
+    """What was typed is still there when somebody has signed in again."""
+    headers = {"X-API-Key": _operator_key(site)}
+    address = f"{site.url}/api/admin/v1/members/me/keys"
+    issued = httpx.post(address, json={"label": "lent"}, headers=headers).json()
+    page = open_page(_PICTURES, key=issued["secret"])
+    page.get_by_label("Prompt").fill("a bridge")
+    assert httpx.delete(f"{address}/{issued['id']}", headers=headers).status_code == 204
+    page.wait_for_timeout(1500)  # every server notices within a second
+    page.get_by_role("button", name="Run", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Your session has ended")
+    dialog.get_by_label("Personal key").fill(_operator_key(site))
+    dialog.get_by_role("button", name="Sign in").click()
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_label("Prompt")).to_have_value("a bridge")
+    run_model(page, "a bridge")
+
+
+def test_session_is_listed_and_ended(open_page: Open) -> None:
+    """Somebody who has forgotten to sign out elsewhere does it from here."""
+    other = open_page("/console/members")
+    page = open_page("/console/sessions")
+    buttons = page.get_by_role("button", name="End", exact=True)
+    expect(buttons.first).to_be_visible()
+    for left in reversed(range(buttons.count())):
+        buttons.first.click()
+        expect(buttons).to_have_count(left)
+    other.get_by_role("link", name="Audit log").click()
+    expect(other.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+
+
+def test_lost_connection_is_told_and_found_again(open_page: Open) -> None:
+    """While the server cannot be reached a banner says so, and goes when it can."""
+    page = open_page(_PICTURES)
+    context: BrowserContext = page.context
+    context.set_offline(True)
+    page.get_by_label("Prompt").fill("a ship")
+    page.get_by_role("button", name="Run", exact=True).click()
+    banner = page.get_by_text("The connection to the server is lost.")
+    expect(banner).to_be_visible()
+    context.set_offline(False)
+    expect(banner).to_have_count(0)
+    run_model(page, "a ship")
+
+
+def test_actions_of_the_console_are_in_the_audit_log(open_page: Open) -> None:
+    """Signing in is the first thing that the log has of a session."""
+    page = open_page("/console/audit-log")
+    expect(page.get_by_role("table", name="Audit log").get_by_role("row").nth(1)).to_be_visible()
+
+
+def _operator_key(site: Server) -> str:
+    return (site.data / "first-operator-key").read_text("ascii").strip()
+
+
+def _invited(site: Server, role: str) -> str:
+    """A key of somebody new with a role in the workspace of the server."""
+    body = {"name": f"A {role}", "email": f"{role}@example.com", "role": role}
+    headers = {"X-API-Key": _operator_key(site)}
+    answer = httpx.post(f"{site.url}/api/admin/v1/workspaces/default/members", json=body, headers=headers)
+    assert answer.status_code == 201, answer.text
+    key: str = answer.json()["key"]["secret"]
+    return key
