@@ -1,6 +1,7 @@
 """Secrets, and who a bearer of a JSON Web Token is.
 
     tokens         verifies JSON Web Tokens; key_sets.py finds the keys of their issuers
+    oidc           OidcClient: signs people in at a provider of theirs
     master_secret  the server's own; secret_ring.py has it and those of before while it is rotated
     sealing        Sealer: what is kept sealed with it
     links          Links: signs links to assets

@@ -97,11 +97,25 @@ class TokenVerifier:
         digest = hashlib.sha256(token.encode()).digest()
         if (claims := self._recall(digest)) is not None:
             return claims
-        header, payload, _ = (_decode(segment) for segment in form.groups())
-        await self._check_signature(token, _read_object(header, "header"))
-        claims = self._read_claims(_read_object(payload, "payload"))
+        claims = self._read_claims(await self._verify_form(token, form))
         self._remember(digest, claims)
         return claims
+
+    async def verify_payload(self, token: str) -> Mapping[str, object]:
+        """Return what a token of any kind says, such as an ID token, whose signature, times, issuer and audience hold.
+
+        InvalidTokenError, KeysUnavailableError. Nothing is remembered.
+        """
+        if len(token) > _TOKEN_BYTES_MAX or (form := _FORM.fullmatch(token)) is None:
+            raise InvalidTokenError("the token does not have the form of one")
+        payload = await self._verify_form(token, form)
+        self._check_party(payload)
+        return payload
+
+    async def _verify_form(self, token: str, form: re.Match[str]) -> dict[str, object]:
+        header, payload, _ = (_decode(segment) for segment in form.groups())
+        await self._check_signature(token, _read_object(header, "header"))
+        return _read_object(payload, "payload")
 
     def is_named_by(self, payload: Mapping[str, object]) -> bool:
         """Whether a token that says this claims to be of this issuer, for an audience of ours."""
@@ -135,16 +149,21 @@ class TokenVerifier:
         return True
 
     def _read_claims(self, payload: Mapping[str, object]) -> Claims:
-        expires_at = self._check_times(payload)
-        if payload.get("iss") != self._issuer.issuer:
-            raise InvalidTokenError("the issuer is another")
-        if not _is_meant_for(self._issuer.audience, payload.get("aud")):
-            raise InvalidTokenError("the token is meant for another audience")
+        expires_at = self._check_party(payload)
         subject = _text(payload, "sub")
         workspace = _text(payload, self._workspace_claim)
         if len(workspace) > _WORKSPACE_CHARACTERS_MAX:
             raise InvalidTokenError("the name of the workspace is too long")
         return Claims(subject, workspace, _models(payload, self._models_claim), expires_at, self._issuer.kind)
+
+    def _check_party(self, payload: Mapping[str, object]) -> int:
+        """When a token expires that counts now, is of the issuer and meant for us."""
+        expires_at = self._check_times(payload)
+        if payload.get("iss") != self._issuer.issuer:
+            raise InvalidTokenError("the issuer is another")
+        if not _is_meant_for(self._issuer.audience, payload.get("aud")):
+            raise InvalidTokenError("the token is meant for another audience")
+        return expires_at
 
     def _check_times(self, payload: Mapping[str, object]) -> int:
         now = self._now()

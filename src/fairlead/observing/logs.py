@@ -39,6 +39,7 @@ from fairlead.observing.observations import (
     RunClaimed,
     RunEnded,
     SettingUnknown,
+    SignInFailed,
     SubscriptionBeyondHosts,
     UnexpectedError,
 )
@@ -58,6 +59,7 @@ _WARNINGS: Final = (
     EngineHostFailed,
     JournalSplit,
     MarkupUnknown,
+    SignInFailed,
     ModerationFailed,
     NodePacksRefused,
     PartnerReportedMore,

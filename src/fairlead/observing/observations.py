@@ -108,6 +108,12 @@ class MarkupUnknown(msgspec.Struct, frozen=True):
     meant: str | None
 
 
+class SignInFailed(msgspec.Struct, frozen=True):
+    """Somebody could not sign in at the OpenID Connect provider; `reason` has nothing secret in it."""
+
+    reason: str
+
+
 class CredentialRefused(msgspec.Struct, frozen=True):
     """A provider did not take a credential of ours: it is wrong, not allowed this, or not paid for."""
 
@@ -424,6 +430,7 @@ Observation: TypeAlias = (
     | ProviderRests
     | SettingUnknown
     | MarkupUnknown
+    | SignInFailed
     | CredentialRefused
     | ProviderNotConfigured
     | RunTakenOver

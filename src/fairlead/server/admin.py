@@ -1,25 +1,31 @@
 """The administration API: its handlers, with what each needs."""
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import fields
 from typing import Final
 
 from fairlead.api.admin.access import AdminAccess
-from fairlead.api.admin.api import AdminApi
+from fairlead.api.admin.api import PREFIX, AdminApi
 from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
+from fairlead.api.admin.documents import OidcMethod
 from fairlead.api.admin.installation import InstallationHandlers, SettingShown
 from fairlead.api.admin.keys import KeyHandlers
 from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.members import MemberHandlers
+from fairlead.api.admin.oidc import START, OidcHandlers
 from fairlead.api.admin.rate_limits import RateLimitHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.sessions import SessionHandlers
 from fairlead.api.admin.workspaces import WorkspaceHandlers
 from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
+from fairlead.identity.oidc import OidcClient, OidcProvider
+from fairlead.identity.sealing import Sealer
 from fairlead.operations.accounts.request_limits import RequestLimits
 from fairlead.operations.accounts.sessions import Sessions
+from fairlead.operations.accounts.single_sign_on import SingleSignOn
 from fairlead.operations.ledger.accounts import Accounts
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.inspect import RunInspector
@@ -28,7 +34,7 @@ from fairlead.server.installation import tiers_of
 from fairlead.server.messaging import publish_changed_workspace
 from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
-from fairlead.server.settings import SETTINGS, Settings
+from fairlead.server.settings import SETTINGS, BadSettingError, Settings
 
 _LOGINS: Final = (Quota(Span.MINUTE, 10), Quota(Span.DAY, 500))
 """How often an address may try to sign in.
@@ -37,7 +43,7 @@ A key has 256 bits of chance in it, so this bounds the work that a stranger can 
 """
 
 
-def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
+def admin_api(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> AdminApi:
     """Make the administration API.
 
     What it reads and changes goes through a database whose outages are told to callers as 503.
@@ -49,8 +55,11 @@ def admin_api(settings: Settings, base: Base, runs: Runs) -> AdminApi:
     access = AdminAccess(database, sessions, credentials, base.windows, RequestLimits(quotas, base.clock))
     changed = publish_changed_workspace(base.messaging.wakeups)
     grace_ms = round(settings.workspace_grace_hours * HOUR_MS)
+    logins = RequestLimits(_LOGINS, base.clock)
+    sign_on = _single_sign_on(settings, base, sessions, database, stack)
     handlers: Sequence[object] = (
-        SessionHandlers(database, sessions, credentials.cookies, RequestLimits(_LOGINS, base.clock)),
+        SessionHandlers(database, sessions, credentials.cookies, logins, _oidc_method(sign_on)),
+        OidcHandlers(sign_on, credentials.cookies, logins, PREFIX),
         MemberHandlers(database, base.clock),
         WorkspaceHandlers(database, tiers_of(settings), settings.storage_limits(), changed, grace_ms, base.clock),
         KeyHandlers(database, base.own_keys, runs.posting.webhook_secrets, settings.key_prefix, changed, base.clock),
@@ -96,3 +105,24 @@ def _text(value: object) -> str | None:
             return ",".join(parts if isinstance(value, tuple) else sorted(parts)) or None
         case _:
             return str(value)
+
+
+def _oidc_method(sign_on: SingleSignOn | None) -> OidcMethod | None:
+    return None if sign_on is None else {"name": sign_on.name, "start_url": PREFIX + START}
+
+
+def _single_sign_on(
+    settings: Settings, base: Base, sessions: Sessions, database: AnsweringDatabase, stack: AsyncExitStack
+) -> SingleSignOn | None:
+    """What signs members in at the provider of the settings, where there is one; BadSettingError."""
+    if settings.oidc_issuer is None:
+        return None
+    if settings.oidc_client_id is None:
+        raise BadSettingError("FAIRLEAD_OIDC_CLIENT_ID: needed with FAIRLEAD_OIDC_ISSUER")
+    provider = OidcProvider(
+        settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret, settings.oidc_scopes
+    )
+    client = OidcClient(provider, settings.jwt_leeway_seconds)
+    stack.push_async_callback(client.close)
+    sealer = Sealer(base.secret)
+    return SingleSignOn(client, settings.oidc_name, sealer, sessions, database, base.clock, base.observe)

@@ -1,5 +1,6 @@
 """The HTTP application: every API's handlers, with what each needs."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +42,13 @@ _CONSOLE: Final = Path(fairlead.__file__).parent / "console"
 
 
 def application(
-    settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, metrics: Metrics, readiness: Readiness
+    settings: Settings,
+    base: Base,
+    runs: Runs,
+    jobs: Jobs | None,
+    metrics: Metrics,
+    readiness: Readiness,
+    stack: AsyncExitStack,
 ) -> AsgiApplication:
     """Make the application that answers every request."""
     answering = Application(
@@ -63,7 +70,11 @@ def application(
         authorize=RouterCallers(base.authenticator, base.windows, credential_reader(settings)).caller,
         names=header_names(settings),
         observe=base.observe,
-        others=(admin_api(settings, base, runs), *(() if jobs is None else jobs.apis), _registry(settings, base)),
+        others=(
+            admin_api(settings, base, runs, stack),
+            *(() if jobs is None else jobs.apis),
+            _registry(settings, base),
+        ),
     )
     origins = settings.allowed_origins
     return CrossOrigin(answering, origins, header_names(settings)) if origins else answering

@@ -74,7 +74,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
             metrics.journals.append(jobs.entries_waiting)
         readiness = Readiness(base.database, runs.presence.announce_in, base.assets.blobs.check_writable)
         stack.push_async_callback(readiness.close)
-        served = application(settings, base, runs, jobs, metrics, readiness)
+        served = application(settings, base, runs, jobs, metrics, readiness, stack)
         drain.tell(readiness.begin_draining)
         _settle_collector()
         sys.setswitchinterval(_SWITCH_SECONDS)

@@ -336,6 +336,15 @@ class Settings:
     )
     jwt_workspace_claim: str = _option("workspace", "The claim that names the workspace a token speaks for.")
     jwt_models_claim: str = _option("models", "The claim that limits a token to some models (an array of patterns).")
+    oidc_issuer: str | None = _option(
+        None, "The OpenID Connect provider that members may sign in at: its issuer.", readers.base_url
+    )
+    oidc_client_id: str | None = _option(None, "What the provider calls this installation; needed with an issuer.")
+    oidc_client_secret: str | None = _option(
+        None, "The secret that the provider has given this installation; empty for a public client.", shown=False
+    )
+    oidc_scopes: str = _option("openid email", "What is asked of the provider, with spaces between.")
+    oidc_name: str = _option("Single sign-on", "What the provider is called where members sign in.")
     log_level: str = _option(
         "info", "What is logged: debug, info, warning or error.", readers.choice("debug", "info", "warning", "error")
     )

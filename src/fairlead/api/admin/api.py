@@ -9,6 +9,7 @@ from fairlead.api.admin import (
     keys,
     ledger,
     members,
+    oidc,
     rate_limits,
     runs,
     sessions,
@@ -23,6 +24,7 @@ from fairlead.observing.observations import Observer
 PREFIX: Final = "/api/admin/v1"
 ROUTES: Final = (
     *sessions.ROUTES,
+    *oidc.ROUTES,
     *members.ROUTES,
     *workspaces.ROUTES,
     *keys.ROUTES,

@@ -8,7 +8,16 @@ from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of, principal_of
 from fairlead.api.admin.bodies import answer, page_of, read_body
-from fairlead.api.admin.documents import LoginMethods, Me, MembershipShown, Page, SessionShown, SignedIn, SignIn
+from fairlead.api.admin.documents import (
+    LoginMethods,
+    Me,
+    MembershipShown,
+    OidcMethod,
+    Page,
+    SessionShown,
+    SignedIn,
+    SignIn,
+)
 from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.api.http.sessions import SessionCookies
@@ -31,10 +40,11 @@ class SessionHandlers(msgspec.Struct, frozen=True):
     sessions: Sessions
     cookies: SessionCookies
     logins: RequestLimits
+    oidc: OidcMethod | None
 
     async def list_login_methods(self, _request: Request) -> Response:
         """`GET /login-methods`: how members may sign in, for everybody."""
-        methods: LoginMethods = {"key": True, "oidc": None}
+        methods: LoginMethods = {"key": True, "oidc": self.oidc}
         return answer(methods)
 
     async def sign_in(self, request: Request) -> Response:

@@ -251,6 +251,23 @@ def principal_by_subject(connection: Connection, subject: str) -> Principal | No
     return None if row is None else principal_of(connection, row)
 
 
+def sign_in_as(connection: Connection, subject: str, email: str | None) -> tuple[Principal | None, bool]:
+    """The member who has signed in as a subject of an issuer, or whose e-mail address is that of the subject.
+
+    The latter is the subject's from then on, and it is said whether that is new. No member is taken over: one that has
+    signed in as somebody else before stays theirs.
+    """
+    known = principal_by_subject(connection, subject)
+    if known is not None or email is None:
+        return known, False
+    free = (members.c.email == email) & members.c.subject.is_(None)
+    row = connection.execute(_MEMBERS.where(free)).mappings().first()
+    if row is None:
+        return None, False
+    connection.execute(update(members).where(members.c.id == row["id"]).values(subject=subject))
+    return principal_of(connection, row), True
+
+
 def principal_of(connection: Connection, row: RowMapping, session_id: str | None = None) -> Principal:
     """A member's row as who calls, with all its roles."""
     return Principal(

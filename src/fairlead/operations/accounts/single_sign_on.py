@@ -1,0 +1,120 @@
+"""Signing members in at an OpenID Connect provider, from the browser's leaving to its coming back.
+
+What must be the same at both ends (state, nonce, verifier) waits in the browser, sealed and for ten minutes, so that
+any server of an installation can go on. A member is found by the subject it has signed in as before, or at first by
+an e-mail address that the provider has verified; nobody becomes a member by signing in.
+"""
+
+import hmac
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.accounts.rights import SERVER, Principal
+from fairlead.identity.oidc import OidcClient, ProviderError
+from fairlead.identity.sealing import CannotOpenError, Sealer
+from fairlead.observing.observations import Observer, SignInFailed
+from fairlead.operations.accounts.keys import make_secret
+from fairlead.operations.accounts.sessions import BegunSession, Origin, Sessions
+from fairlead.operations.clock import Clock
+from fairlead.storage.accounts import members
+from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.db.database import Database
+
+WAITS_MS: Final = 600_000
+"""How long somebody may take to sign in at the provider."""
+_SEALED_AS: Final = "sign-in"
+_SUBJECT_MAX: Final = 512
+
+
+class SignInRefusedError(Exception):
+    """Nobody is signed in; the text says why, as one of a few words that pages know."""
+
+
+class LeavingBrowser(msgspec.Struct, frozen=True):
+    """Where a browser goes to sign in, and what it keeps until it is back."""
+
+    url: str
+    kept: str
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    state: str
+    nonce: str
+    verifier: str
+    return_to: str
+    until: int
+
+
+class SingleSignOn:
+    """Signs members in at one provider, which people know by a name."""
+
+    def __init__(
+        self,
+        client: OidcClient,
+        name: str,
+        sealer: Sealer,
+        sessions: Sessions,
+        database: Database,
+        clock: Clock,
+        observe: Observer,
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._sealer = sealer
+        self._sessions = sessions
+        self._database = database
+        self._clock = clock
+        self._observe = observe
+
+    async def start(self, redirect_uri: str, return_to: str) -> LeavingBrowser:
+        """Where to send a browser that is to come back to `return_to`; SignInRefusedError."""
+        waiting = _Waiting(make_secret(), make_secret(), make_secret(), return_to, self._clock.now_ms() + WAITS_MS)
+        try:
+            url = await self._client.authorization_url(redirect_uri, waiting.state, waiting.nonce, waiting.verifier)
+        except ProviderError as error:
+            raise self._refuse("unavailable", str(error)) from error
+        sealed = self._sealer.seal("", _SEALED_AS, msgspec.json.encode(waiting).decode())
+        return LeavingBrowser(url, sealed.hex())
+
+    async def finish(
+        self, code: str | None, state: str | None, kept: str | None, redirect_uri: str, origin: Origin
+    ) -> tuple[BegunSession, str]:
+        """Begin a session for a browser that is back, and say where it was to return to; SignInRefusedError."""
+        waiting = self._open(kept)
+        if waiting is None or not hmac.compare_digest((state or "").encode(), waiting.state.encode()):
+            raise self._refuse("expired", "the browser came back too late, or without having left")
+        if code is None:
+            raise self._refuse("cancelled", "the provider sent the browser back without a code")
+        try:
+            identity = await self._client.identify(code, redirect_uri, waiting.nonce, waiting.verifier)
+        except ProviderError as error:
+            raise self._refuse("unavailable", str(error)) from error
+        subject = f"{identity.issuer} {identity.subject}"
+        principal = None if len(subject) > _SUBJECT_MAX else await self._member(subject, identity.email)
+        if principal is None:
+            raise self._refuse("unknown_member", "no member has this verified e-mail address")
+        return await self._sessions.begin_for(principal, origin), waiting.return_to
+
+    async def _member(self, subject: str, email: str | None) -> Principal | None:
+        def describe(found: tuple[Principal | None, bool]) -> Act | None:
+            principal, is_new = found
+            if principal is None or not is_new:
+                return None
+            return Act("member.linked", target=principal.email, detail={"subject": subject})
+
+        work = with_entry(lambda c: members.sign_in_as(c, subject, email), SERVER, describe, self._clock.now_ms())
+        return (await self._database.write(work))[0]
+
+    def _open(self, kept: str | None) -> _Waiting | None:
+        """What waited in the browser; None where it is not ours, or too old."""
+        try:
+            text = self._sealer.open("", _SEALED_AS, bytes.fromhex(kept or ""))
+        except (ValueError, CannotOpenError):
+            return None
+        waiting = msgspec.json.decode(text, type=_Waiting)
+        return waiting if waiting.until > self._clock.now_ms() else None
+
+    def _refuse(self, why: str, reason: str) -> SignInRefusedError:
+        self._observe(SignInFailed(reason))
+        return SignInRefusedError(why)

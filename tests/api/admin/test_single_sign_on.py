@@ -1,0 +1,181 @@
+"""Signing in at a real OpenID Connect provider (npm's oidc-provider, which demands PKCE), as a browser does."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from api.admin.members import PATH, Person
+from servers import Server, killed_at_last, serving
+
+_FOLDER: Final = Path(__file__).parents[2] / "oidc_provider"
+_SECRET: Final = "a secret: of tests/100%"
+_ACCOUNTS: Final = {
+    "ada": {"email": "Ada@example.com", "email_verified": True},
+    "eve": {"email": "ada@example.com", "email_verified": False},
+    "mallory": {"email": "ada@example.com", "email_verified": True},
+    "nobody": {"email": "nobody@example.com", "email_verified": True},
+}
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    """Return Node.js with the provider's packages installed, or skip."""
+    found = shutil.which("node")
+    if found is None or shutil.which("npm") is None:
+        pytest.skip("Node.js and npm are not installed: `apt-get install nodejs npm` lets this test run a provider.")
+    if not (_FOLDER / "node_modules" / ".package-lock.json").exists():
+        done = subprocess.run(["npm", "ci", "--silent"], cwd=_FOLDER, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"`npm ci` cannot fetch the provider's packages here: {done.stderr[-300:]}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server whose members may sign in at a running provider."""
+    ports = []
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            ports.append(free.getsockname()[1])
+    callback = f"http://127.0.0.1:{ports[1]}{PATH}/oidc/callback"
+    env = {**os.environ, "ACCOUNTS": json.dumps(_ACCOUNTS)}
+    words = [node, "provider.mjs", str(ports[0]), callback]
+    settings = {
+        "FAIRLEAD_OIDC_ISSUER": f"http://127.0.0.1:{ports[0]}",
+        "FAIRLEAD_OIDC_CLIENT_ID": "fairlead",
+        "FAIRLEAD_OIDC_CLIENT_SECRET": _SECRET,
+        "FAIRLEAD_OIDC_NAME": "Example ID",
+        "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1",
+    }
+    data = tmp_path_factory.mktemp("signing") / "data"
+    log = data.with_name("provider.log").open("wb")
+    with log, subprocess.Popen(words, cwd=_FOLDER, env=env, stdout=subprocess.PIPE, stderr=log) as provider:
+        assert provider.stdout is not None
+        with killed_at_last(provider):
+            assert provider.stdout.readline()
+            plain = ("--no-local-partner", "--port", str(ports[1]))
+            with serving(data, env=settings, arguments=plain) as server:
+                yield server
+
+
+@pytest.fixture
+def browser(signing: Server) -> Iterator[httpx.Client]:
+    """Return a browser without cookies, at an address of its own."""
+    with httpx.Client(base_url=signing.url, timeout=20) as client:
+        client.headers["X-Forwarded-For"] = f"198.51.100.{os.urandom(1)[0]}"
+        yield client
+
+
+@pytest.fixture
+def ada(signing: Server) -> str:
+    """Return the id of a member whom the provider knows, who has not signed in there yet."""
+    for row in signing.cli("members", "list", "--json"):
+        if row["email"] == "ada@example.com":
+            signing.cli("members", "delete", row["id"])
+    member: str = signing.cli("members", "invite", "default", "ada@example.com", "--json")["id"]
+    return member
+
+
+def _come_back(browser: httpx.Client, name: str, start: str = f"{PATH}/oidc/start") -> str:
+    """Sign in at the provider as somebody, and return the address that it sends the browser back to."""
+    at = browser.get(start)
+    assert at.status_code == 303, at.text
+    provider = httpx.Client(timeout=20)
+    answer = provider.get(at.headers["location"])
+    for form in ({"prompt": "login", "login": name, "password": "x"}, {"prompt": "consent"}):
+        while answer.is_redirect and PATH not in answer.headers["location"]:
+            answer = provider.get(str(answer.url.join(answer.headers["location"])))
+        if answer.is_redirect:
+            break
+        action = re.search(r'action="([^"]+)"', answer.text)
+        assert action is not None, answer.text
+        answer = provider.post(str(answer.url.join(action[1])), data=form)
+    while answer.is_redirect and PATH not in answer.headers["location"]:
+        answer = provider.get(str(answer.url.join(answer.headers["location"])))
+    back: str = answer.headers["location"]
+    provider.close()
+    return back
+
+
+def _why(answer: httpx.Response) -> str:
+    """Why nobody was signed in."""
+    assert answer.status_code == 303
+    assert "fairlead_session" not in answer.headers.get("set-cookie", "")
+    target = urlsplit(answer.headers["location"])
+    assert (target.netloc, target.path) == ("", "/")
+    return parse_qs(target.query)["sign_in_error"][0]
+
+
+@pytest.mark.req("A-01")
+def test_member_signs_in_at_the_provider(signing: Server, browser: httpx.Client, ada: str) -> None:
+    """By code, PKCE, state and nonce; the page comes back to where it was, with a session that is recorded."""
+    method = browser.get(f"{PATH}/login-methods").json()["oidc"]
+    assert method == {"name": "Example ID", "start_url": f"{PATH}/oidc/start"}
+    back = _come_back(browser, "ada", f"{method['start_url']}?return_to=/console/runs")
+    answer = browser.get(back)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/runs")
+    me = browser.get(f"{PATH}/me").json()
+    assert (me["id"], me["email"]) == (ada, "ada@example.com")
+    assert me["csrf_token"]
+    log = signing.cli("members", "log", "--json")
+    assert [row["action"] for row in log][:2] == ["session.created", "member.linked"]
+    assert "member.linked" not in [row["action"] for row in log][2:3]
+    again = _come_back(browser, "ada")
+    assert browser.get(again).headers["location"] == "/"
+
+
+def test_unverified_or_foreign_address_takes_no_member_over(browser: httpx.Client, ada: str) -> None:
+    """Neither somebody whose address is not verified, nor another subject once the member has signed in."""
+    assert ada
+    assert _why(browser.get(_come_back(browser, "eve"))) == "unknown_member"
+    assert browser.get(_come_back(browser, "ada")).headers["location"] == "/"
+    browser.cookies.clear()
+    assert _why(browser.get(_come_back(browser, "mallory"))) == "unknown_member"
+    assert _why(browser.get(_come_back(browser, "nobody"))) == "unknown_member"
+
+
+def test_code_of_another_browser_signs_nobody_in(signing: Server, browser: httpx.Client, ada: str) -> None:
+    """A link with somebody's code is of no use without what waits in the browser that left."""
+    assert ada
+    back = _come_back(browser, "ada")
+    with httpx.Client(base_url=signing.url) as other:
+        assert _why(other.get(back)) == "expired"
+        other.get(f"{PATH}/oidc/start")
+        assert _why(other.get(back)) == "expired"
+    changed = re.sub(r"code=[^&]*", "code=another", back)
+    assert _why(browser.get(changed)) == "unavailable"
+    assert _why(browser.get(re.sub(r"code=[^&]*&?", "", back))) == "cancelled"
+
+
+@pytest.mark.parametrize("target", ["//evil.example", "https://evil.example", "/\\evil.example", "/x\r\ny", "x" * 600])
+def test_browser_returns_to_paths_of_ours_alone(browser: httpx.Client, ada: str, target: str) -> None:
+    """No link of ours leads a browser that has just signed in to somebody else."""
+    assert ada
+    start = str(httpx.URL(f"{PATH}/oidc/start", params={"return_to": target}))
+    assert browser.get(_come_back(browser, "ada", start)).headers["location"] == "/"
+
+
+def test_deleted_member_is_signed_out_also_of_single_sign_on(signing: Server, browser: httpx.Client, ada: str) -> None:
+    """What the provider says is of no use to somebody who is no member any more."""
+    browser.get(_come_back(browser, "ada"))
+    assert browser.get(f"{PATH}/me").status_code == 200
+    signing.cli("members", "delete", ada)
+    assert browser.get(f"{PATH}/me").status_code == 401
+    assert _why(browser.get(_come_back(browser, "ada"))) == "unknown_member"
+    assert {row["reason"] for row in signing.logged("SignInFailed")} >= {"no member has this verified e-mail address"}
+
+
+def test_without_a_provider_there_is_nothing_to_start(operator: Person) -> None:
+    """The addresses are there, and say so."""
+    assert operator.ask("GET", "/oidc/start").status_code == 404
+    assert operator.ask("GET", "/oidc/callback").status_code == 404
