@@ -11,6 +11,7 @@ from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
 from fairlead.api.admin.documents import OidcMethod
 from fairlead.api.admin.installation import InstallationHandlers, SettingShown
+from fairlead.api.admin.jobs import JobHandlers
 from fairlead.api.admin.keys import KeyHandlers
 from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.members import MemberHandlers
@@ -29,7 +30,7 @@ from fairlead.operations.accounts.single_sign_on import SingleSignOn
 from fairlead.operations.ledger.accounts import Accounts
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.inspect import RunInspector
-from fairlead.server.base import Base, credential_reader, header_names
+from fairlead.server.base import Base, Jobs, credential_reader, header_names
 from fairlead.server.installation import tiers_of
 from fairlead.server.messaging import publish_changed_workspace
 from fairlead.server.posting import HOUR_MS
@@ -43,7 +44,7 @@ A key has 256 bits of chance in it, so this bounds the work that a stranger can 
 """
 
 
-def admin_api(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> AdminApi:
+def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, stack: AsyncExitStack) -> AdminApi:
     """Make the administration API.
 
     What it reads and changes goes through a database whose outages are told to callers as 503.
@@ -66,6 +67,7 @@ def admin_api(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack)
         AuditLogHandlers(database),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
         LedgerHandlers(Accounts(database, base.clock)),
+        JobHandlers(None if jobs is None else jobs.verbs, base.authenticator, database, base.clock),
         InstallationHandlers(base.catalog, runs.partners, base.authenticator, _shown_settings(settings)),
         RateLimitHandlers(database, base.clock),
         BudgetHandlers(database, runs.posting.channels, base.clock),

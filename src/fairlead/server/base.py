@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead.api.admin.jobs import JobVerbs
 from fairlead.api.assets import AssetHandlers
 from fairlead.api.http.api import MountedApi
 from fairlead.api.http.credentials import CredentialReader
@@ -111,6 +112,8 @@ class Jobs(msgspec.Struct, frozen=True):
     """How the engine's processes are confined, for an operator's tools."""
     entries_waiting: Callable[[], int]
     """How many entries of jobs are not durable yet."""
+    verbs: JobVerbs
+    """What the administration API can do about jobs."""
 
 
 async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:

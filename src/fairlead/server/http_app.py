@@ -71,7 +71,7 @@ def application(
         names=header_names(settings),
         observe=base.observe,
         others=(
-            admin_api(settings, base, runs, stack),
+            admin_api(settings, base, runs, jobs, stack),
             *(() if jobs is None else jobs.apis),
             _registry(settings, base),
         ),

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.api.admin.jobs import JobVerbs
 from fairlead.api.cloud.api import CloudApi
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.editors import EditorHandlers
@@ -147,6 +148,7 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
         (public, _cloud_api(settings, base, working, nodes, verbs)),
         working.confinement.summary(),
         lambda: working.journal.entries_waiting,
+        JobVerbs(verbs.reader, verbs.canceller),
     )
 
 

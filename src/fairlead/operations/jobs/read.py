@@ -42,6 +42,10 @@ class JobReader:
             return found
         return await self.with_documents(found)
 
+    async def workspace_of(self, job_id: str) -> str | None:
+        """The workspace of a job by its own id; None where there is no such job."""
+        return await self._read(lambda c: jobs.workspace_of(c, job_id))
+
     async def with_documents(self, job: Job) -> Job:
         """A job with its large workflow; without one where that is lost, which is reported where it is found."""
         try:

@@ -89,6 +89,12 @@ def inflated(kept: bytes) -> bytes:
     return zlib.decompress(kept)
 
 
+def workspace_of(connection: Connection, job_id: str) -> str | None:
+    """The workspace of a job by its own id."""
+    found: str | None = connection.scalar(select(jobs.c.workspace_id).where(jobs.c.id == job_id))
+    return found
+
+
 def find_job(connection: Connection, workspace_id: str, public_id: str, *, whole: bool) -> Job | None:
     """A job of a workspace by its public id; None where it has none of this id. A `whole` one has its documents."""
     row = (_FIND_WHOLE if whole else _FIND).run(connection, workspace_id, public_id)
