@@ -16,7 +16,7 @@ from fairlead.server import sockets, web
 from form.sources import ROOT
 
 _SERVER: Final = {
-    "_captured_signals", "config", "force_exit", "handle_exit", "on_tick", "server_state", "shutdown",
+    "_captured_signals", "config", "force_exit", "handle_exit", "on_tick", "server_state", "should_exit", "shutdown",
 }  # fmt: skip
 _PROTOCOL: Final = {
     "_should_upgrade", "_start_asgi_task", "_unsupported_upgrade_warning", "access_log", "access_logger", "app",

@@ -2,28 +2,46 @@
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 
 class Drain:
-    """Counts the `seconds` that a stopping server waits for what is under way, from the moment it was told to stop.
+    """Counts the `seconds` that a stopping server waits for what is under way, from the moment it begins to stop.
 
-    Parts of the server say what they do at that moment, and whether they have something under way.
+    Before that it says for `pause_seconds` that it is about to, and takes calls as ever: load balancers need as long
+    to hear of it. Parts of the server say what they do at either moment, and whether they have something under way.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, pause_seconds: float = 0.0) -> None:
+        self.pause_seconds: Final = pause_seconds
+        self.is_announced = False
+        """Whether the server was told to stop."""
         self._seconds = seconds
         self._until: float | None = None
+        self._told_first: list[Callable[[], None]] = []
         self._told: list[Callable[[], None]] = []
         self._busy: list[Callable[[], bool]] = []
 
+    def tell_first(self, announce: Callable[[], None]) -> None:
+        """Have `announce` called as soon as the server is told to stop, before the pause."""
+        self._told_first.append(announce)
+
     def tell(self, stop: Callable[[], None], is_busy: Callable[[], bool] = lambda: False) -> None:
-        """Have `stop` called when the server is told to stop, and wait while `is_busy`."""
+        """Have `stop` called when the server begins to stop, and wait while `is_busy`."""
         self._told.append(stop)
         self._busy.append(is_busy)
+
+    def announce(self) -> None:
+        """Say that the server is about to stop; doing it again changes nothing."""
+        if not self.is_announced:
+            self.is_announced = True
+            for announce in self._told_first:
+                announce()
 
     def begin(self) -> None:
         """Begin to count, and tell everybody; doing it again changes nothing."""
         if self._until is None:
+            self.announce()
             self._until = time.monotonic() + self._seconds
             for stop in self._told:
                 stop()

@@ -308,6 +308,11 @@ class Settings:
         "How long a connection may have no request under way before it is closed.",
         readers.number(1, 86_400),
     )
+    drain_pause_seconds: float = _option(
+        0.0,
+        "How long a server that was told to stop goes on as ever but for saying so, until load balancers have noticed.",
+        readers.number(0, 600),
+    )
     drain_seconds: float = _option(
         20.0,
         "How long a stopping server waits for calls, runs and jobs under way; half of it, it takes new calls.",

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import math
 import socket
+import time
 import weakref
 from types import FrameType
 from typing import Final, NoReturn, cast
@@ -140,6 +141,8 @@ class WebProtocol(HttpToolsProtocol):
 
     connections_most: int = 0
     """How many connections there may be; 0 is no limit."""
+    is_leaving: bool = False
+    """Whether every answer is the last one of its connection: the next call belongs to another server."""
     head_since: float | None = None
     """Since when a head is under way that did not come at once, by the clock of the event loop."""
     _in_head = False
@@ -291,7 +294,7 @@ class WebProtocol(HttpToolsProtocol):
             self.server_state.default_headers,
             LazyEvent(),  # type: ignore[arg-type]
             self.expect_100_continue,
-            scope["http_version"] != "1.0" and self.parser.should_keep_alive(),
+            scope["http_version"] != "1.0" and self.parser.should_keep_alive() and not self.is_leaving,
             self.on_response_complete,
         )
         # Weakly: each would else keep the other until the garbage collector comes.
@@ -367,31 +370,50 @@ class WebServer(uvicorn.Server):
     """
 
     def __init__(self, config: uvicorn.Config, patience: float, connections: int = 0) -> None:
-        config.http = type("BoundedProtocol", (WebProtocol,), {"connections_most": connections})
+        bounds = {"connections_most": connections}
+        self._protocol: type[WebProtocol] = type("BoundedProtocol", (WebProtocol,), bounds)
+        config.http = self._protocol
         configure_sockets(config)
         super().__init__(config)
         self.drain: Drain | None = None
+        self._ends_pause = False
         self._patience = patience
         self._silent: dict[object, tuple[object, float]] = {}
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in good order; uvicorn would raise the signal again afterwards, as if we had died of it."""
+        """Stop in good order; uvicorn would raise the signal again afterwards, as if we had died of it.
+
+        A second signal ends the pause before the stop; a second Ctrl-C ends the server at once.
+        """
+        self._ends_pause = self.should_exit
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop: take calls for half the time there is, as long as something is under way, then let them end.
+        """Stop: after a pause, take calls for half the time there is while something is under way; then let them end.
 
-        So /readyz still answers, and says that the server stops. Calls that have not ended when the
-        time is up are cancelled and answered so.
+        So /readyz still answers, and says that the server stops. From the beginning each answer is the last one of its
+        connection, so that nobody has one open when the server ends (M-03). Calls that have not ended when the time is
+        up are cancelled and answered so.
         """
         if self.drain is not None:
+            self._protocol.is_leaving = True
+            self.drain.announce()
+            await self._pause(self.drain.pause_seconds)
             self.drain.begin()
             await self._go_on(self.drain)
             self.config.timeout_graceful_shutdown = max(1, math.ceil(self.drain.left()))
         await super().shutdown(sockets)
         if self.server_state.tasks:
             await asyncio.wait(self.server_state.tasks, timeout=_FAREWELL_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        for tick in itertools.count(1):
+            if self._ends_pause or time.monotonic() >= until:
+                return
+            await asyncio.sleep(_TICK_SECONDS)
+            await self.on_tick(tick)
 
     async def _go_on(self, drain: Drain) -> None:
         for tick in itertools.count(1):
