@@ -22,6 +22,7 @@ from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import Observation, RunEnded, RunTakenOver, UnexpectedError
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.accounts.sweeping import AccountSweeper
 from fairlead.operations.assets.results import AssetCopier, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
@@ -183,6 +184,7 @@ class SimulatedServer:
             cast("RateWindows", still),
             cast("AssetSweeper", still),
             replayer,
+            AccountSweeper(database, clock, observe),
             observe,
         )
 

@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.http.asgi import AsgiApplication
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
+from fairlead.operations.accounts.sweeping import AccountSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.readiness import Readiness
@@ -66,7 +67,14 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         start_background(
             stack,
             Janitor(
-                runs.presence, runs.queue, base.catalog, base.windows, base.assets.sweeper, runs.replayer, observe
+                runs.presence,
+                runs.queue,
+                base.catalog,
+                base.windows,
+                base.assets.sweeper,
+                runs.replayer,
+                AccountSweeper(base.database, base.clock, observe),
+                observe,
             ).work(),
         )
         jobs = await _ready_jobs(settings, base, runs, drain, stack)

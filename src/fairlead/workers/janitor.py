@@ -9,6 +9,7 @@ from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.accounts.sweeping import AccountSweeper
 from fairlead.operations.assets.results import AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.runs.replay import Replayer
@@ -35,6 +36,7 @@ class Janitor:
         windows: RateWindows,
         assets: AssetSweeper,
         replayer: Replayer,
+        accounts: AccountSweeper,
         observe: Observer,
     ) -> None:
         self._presence = presence
@@ -43,6 +45,7 @@ class Janitor:
         self._windows = windows
         self._assets = assets
         self._replayer = replayer
+        self._accounts = accounts
         self._observe = observe
         self._strays_due = 0.0
 
@@ -88,6 +91,6 @@ class Janitor:
 
     async def _forget(self) -> None:
         """Delete what was kept long enough, in bounded batches."""
-        for forget in (self._windows.forget, self._replayer.forget):
+        for forget in (self._windows.forget, self._replayer.forget, self._accounts.forget):
             while await forget():
                 pass

@@ -11,6 +11,7 @@
     members           people: their roles in workspaces, their keys; the first operator
     sessions          Sessions: signing in, and who calls the administration API
     single_sign_on    SingleSignOn: signing in at an OpenID Connect provider
+    sweeping          AccountSweeper: sessions and deleted workspaces end when their time has come
     request_limits    RequestLimits: how often a member or an address may ask
     audit_log         who has done what, when and from where
     editor_documents  EditorDocuments: what editors keep for a workspace

@@ -108,10 +108,6 @@ class Sessions:
         work = with_entry(lambda c: sessions.end_session(c, member_id, session_id), by, lambda _: act, now)
         await self._database.write(work)
 
-    async def forget_ended(self) -> int:
-        """Forget sessions that have ended; how many."""
-        return await self._database.write(lambda c: sessions.forget_ended(c, self._lifetime()))
-
     async def _by_personal_key(self, text: str) -> tuple[Principal, str]:
         digest = digest_of(text)
         found = await self._database.read(lambda c: members.principal_by_key(c, digest))

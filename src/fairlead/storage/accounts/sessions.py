@@ -3,7 +3,7 @@
 from typing import Final
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from fairlead.domain.accounts.callers import MEMBER_SUBJECT, Caller, Patterns
 from fairlead.domain.accounts.rights import SESSION_IDLE_MS, SESSION_LASTS_MS, Principal, Role
@@ -120,7 +120,15 @@ def end_session(connection: Connection, member_id: str, session_id: str) -> None
         raise NoSessionError
 
 
+def has_ended(connection: Connection, lifetime: Lifetime) -> bool:
+    """Whether there are sessions that do not count any more."""
+    return connection.execute(select(sessions.c.id).where(_ended(lifetime)).limit(1)).first() is not None
+
+
 def forget_ended(connection: Connection, lifetime: Lifetime) -> int:
     """Forget the sessions that do not count any more; how many."""
-    ended = (sessions.c.created_at < lifetime.begun_from) | (sessions.c.seen_at < lifetime.seen_from)
-    return connection.execute(delete(sessions).where(ended)).rowcount
+    return connection.execute(delete(sessions).where(_ended(lifetime))).rowcount
+
+
+def _ended(lifetime: Lifetime) -> ColumnElement[bool]:
+    return (sessions.c.created_at < lifetime.begun_from) | (sessions.c.seen_at < lifetime.seen_from)

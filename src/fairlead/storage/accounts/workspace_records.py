@@ -4,15 +4,28 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, select, update
 
 from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.accounts.storage_limits import StorageUsage
 from fairlead.domain.ledger.books import Funds
+from fairlead.storage.accounts.audit_log import Act, record_act
 from fairlead.storage.accounts.storage_usage import usage_of_each
 from fairlead.storage.accounts.workspaces import UnknownKeyError, UnknownWorkspaceError, readable
-from fairlead.storage.db.tables import api_keys, workspaces
+from fairlead.storage.db.member_tables import memberships
+from fairlead.storage.db.schema import webhook_secrets
+from fairlead.storage.db.tables import (
+    api_keys,
+    assets,
+    editor_documents,
+    provider_keys,
+    workflow_files,
+    workspaces,
+)
 
+_ENDED_AT_ONCE: Final = 10
+_GOES: Final = (memberships, provider_keys, webhook_secrets, editor_documents)
 R = TypeVar("R", bound=msgspec.Struct)
 
 _KEY_COLUMNS: Final = (
@@ -81,8 +94,8 @@ def find_record(connection: Connection, workspace_id: str) -> WorkspaceRecord:
 def list_records(
     connection: Connection, within: tuple[str, ...] | None, after: str | None, limit: int
 ) -> list[WorkspaceRecord]:
-    """Up to `limit` workspaces by name, behind a name; all there are, or some by their ids."""
-    found = select(workspaces).order_by(workspaces.c.name).limit(limit)
+    """Up to `limit` workspaces by name, behind a name; all that have not ended, or some by their ids."""
+    found = select(workspaces).where(workspaces.c.name != workspaces.c.id).order_by(workspaces.c.name).limit(limit)
     if within is not None:
         found = found.where(workspaces.c.id.in_(within))
     return _records(connection, found if after is None else found.where(workspaces.c.name > after))
@@ -92,6 +105,37 @@ def change_state(connection: Connection, workspace_id: str, changes: Mapping[str
     """Change `suspended_at`, `delete_at` or both; the workspace as it is then."""
     connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(**changes))
     return find_record(connection, workspace_id)
+
+
+def has_due(connection: Connection, now: int) -> bool:
+    """Whether the time to restore some deleted workspace is over, and it has not ended yet."""
+    return connection.execute(select(workspaces.c.id).where(_is_due(now)).limit(1)).first() is not None
+
+
+def end_due(connection: Connection, by: Actor, now: int) -> int:
+    """End a batch of deleted workspaces for good; how many.
+
+    Keys are revoked, what is sealed, kept for editors and known of members goes, files expire, and the workspace is
+    called by its id from then on. The books stay.
+    """
+    due = select(workspaces.c.id, workspaces.c.name).where(_is_due(now)).order_by(workspaces.c.id)
+    found = connection.execute(due.limit(_ENDED_AT_ONCE).with_for_update()).all()
+    for id_, name in found:
+        living = (api_keys.c.workspace_id == id_) & api_keys.c.revoked_at.is_(None)
+        connection.execute(update(api_keys).where(living).values(revoked_at=now))
+        for table in _GOES:
+            connection.execute(delete(table).where(table.c.workspace_id == id_))
+        for table in (assets, workflow_files):
+            lasting = table.c.expires_at.is_(None) | (table.c.expires_at > now)
+            connection.execute(update(table).where(table.c.workspace_id == id_, lasting).values(expires_at=now))
+        connection.execute(update(workspaces).where(workspaces.c.id == id_).values(name=id_))
+        record_act(connection, by, Act("workspace.ended", id_, name), now)
+    return len(found)
+
+
+def _is_due(now: int) -> ColumnElement[bool]:
+    """Which workspaces end now; one that has ended has its id for a name."""
+    return (workspaces.c.delete_at <= now) & (workspaces.c.name != workspaces.c.id)
 
 
 def list_key_rows(connection: Connection, workspace_id: str, after: str | None, limit: int) -> list[dict[str, object]]:
