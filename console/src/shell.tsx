@@ -1,5 +1,5 @@
 import {
-  Activity, Boxes, CircleUserRound, Compass, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, Receipt, ScrollText, Sun, SunMoon, Users, Workflow, X,
+  Activity, Boxes, Building2, CircleUserRound, Compass, KeyRound, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, Receipt, ScrollText, Sun, SunMoon, Users, WalletCards, Workflow, X,
   type LucideIcon,
 } from "lucide-react";
 import { useQuery } from "@tanstack/react-query";
@@ -10,6 +10,7 @@ import { useIsConnected } from "./api/connection";
 import { Fault } from "./api/faults";
 import { useMe, useSession } from "./api/session";
 import { Button } from "./components/basics";
+import { roundDollars } from "./format";
 import { type Theme, chooseTheme, useTheme } from "./theme";
 
 interface Entry {
@@ -32,9 +33,11 @@ const GROUPS: readonly (readonly [string, readonly Entry[]])[] = [
     { path: "/money", title: "Money", icon: Receipt },
   ]],
   ["Workspace", [
+    { path: "/keys", title: "Keys", icon: KeyRound },
     { path: "/members", title: "Members", icon: Users },
   ]],
   ["Installation", [
+    { path: "/workspaces", title: "Workspaces", icon: Building2, isForOperators: true },
     { path: "/audit-log", title: "Audit log", icon: ScrollText },
   ]],
 ];
@@ -68,6 +71,7 @@ export function Shell({ children }: { children: ReactNode }) {
             <Button look="quiet" icon={Menu} className="menu-button" aria-label="Open the menu" onClick={() => setMenuOpen(true)} />
             <WorkspaceSwitch />
             <div className="grow" />
+            <Balance />
             <ThemeButton />
             <Account />
           </header>
@@ -161,6 +165,27 @@ function WorkspaceSwitch() {
         ))}
       </select>
     </label>
+  );
+}
+
+function Balance() {
+  const { workspace } = useMe();
+  const found = useQuery({
+    queryKey: ["workspace", workspace],
+    queryFn: () => documentOf(api.GET("/api/admin/v1/workspaces/{workspace}", { params: { path: { workspace } } })),
+    enabled: workspace !== "",
+    refetchInterval: 15_000,
+  });
+  if (!found.data) {
+    return null;
+  }
+  return (
+    <Link className="button quiet balance" href="/money" title="What is available now">
+      <WalletCards size={17} aria-hidden="true" />
+      <span className="number nowrap">
+        {roundDollars(found.data.available ?? found.data.balance)} <span className="soft small">available</span>
+      </span>
+    </Link>
   );
 }
 

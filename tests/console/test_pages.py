@@ -16,7 +16,9 @@ _PAGES: Final = {
     "runs": "Runs",
     "jobs": "Jobs",
     "money": "Money",
+    "keys": "Keys",
     "members": "Members",
+    "workspaces": "Workspaces",
     "audit-log": "Audit log",
     "sessions": "Your sessions",
 }

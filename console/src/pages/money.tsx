@@ -2,13 +2,17 @@ import { useState } from "react";
 import { PageHead, Tabs } from "../components/basics";
 import { Alerts } from "../money/alerts";
 import { Budgets } from "../money/budgets";
+import { Ledger } from "../money/ledger";
 import { Spend } from "../money/spend";
+import { Statement } from "../money/statement";
 import "../styles/money.css";
 
 const TABS = [
   ["spend", "Spend"],
   ["budgets", "Budgets"],
   ["alerts", "Alerts"],
+  ["ledger", "Ledger"],
+  ["statement", "Statement"],
 ] as const;
 
 type Tab = (typeof TABS)[number][0];
@@ -23,6 +27,8 @@ export function Money() {
         {tab === "spend" && <Spend />}
         {tab === "budgets" && <Budgets />}
         {tab === "alerts" && <Alerts />}
+        {tab === "ledger" && <Ledger />}
+        {tab === "statement" && <Statement />}
       </div>
     </>
   );
