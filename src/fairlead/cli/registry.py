@@ -7,6 +7,7 @@ import click
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_rows, with_times
 from fairlead.domain.registry import Kind
+from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.clock import Clock
 from fairlead.operations.registry import publishing as operations
 from fairlead.server.settings import Settings
@@ -58,7 +59,8 @@ def acts(publisher: str | None, limit: int, settings: Settings, as_json: bool) -
 def _set_banned(kind: str, id_: str, settings: Settings, *, banned: bool) -> bool:
     try:
         return in_database(
-            settings, lambda opened: operations.set_banned(opened, Kind(kind), id_, Clock(), banned=banned)
+            settings,
+            lambda opened: operations.set_banned(opened, Kind(kind), id_, Clock(), banned=banned, by=shell_actor()),
         )
     except operations.UnknownEntryError as error:
         raise click.ClickException(f"there is no {kind} with the id {id_} in the registry") from error

@@ -17,6 +17,7 @@ from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.members import MemberHandlers
 from fairlead.api.admin.oidc import START, OidcHandlers
 from fairlead.api.admin.rate_limits import RateLimitHandlers
+from fairlead.api.admin.registry import RegistryHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.sessions import SessionHandlers
 from fairlead.api.admin.workspaces import WorkspaceHandlers
@@ -65,6 +66,7 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
         WorkspaceHandlers(database, tiers_of(settings), settings.storage_limits(), changed, grace_ms, base.clock),
         KeyHandlers(database, base.own_keys, runs.posting.webhook_secrets, settings.key_prefix, changed, base.clock),
         AuditLogHandlers(database),
+        RegistryHandlers(database, base.clock),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
         LedgerHandlers(Accounts(database, base.clock)),
         JobHandlers(None if jobs is None else jobs.verbs, base.authenticator, database, base.clock),

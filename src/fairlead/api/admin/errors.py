@@ -36,6 +36,7 @@ from fairlead.operations.accounts.workspaces import (
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
 from fairlead.operations.ledger.statements import UnknownRunError
+from fairlead.operations.registry.publishing import UnknownEntryError
 from fairlead.operations.runs.inspect import NotQueuedError
 
 _SHOWN: Final = 100
@@ -95,6 +96,7 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
         TooManyKeysError: _Worded(409, "conflict", "The member has as many keys as there may be; revoke one first."),
         UnknownBudgetError: _Worded(404, "not_found", "The workspace has no such budget."),
         UnknownChannelError: _Worded(404, "not_found", "The workspace has no such alert channel."),
+        UnknownEntryError: _Worded(404, "not_found", "There is no {} in the registry."),
         UnknownKeyError: _Worded(404, "not_found", "The workspace has no living key {}."),
         TooManyLimitsError: _Worded(409, "conflict", "The workspace has as many limits of requests as there may be."),
         UnknownLimitError: _Worded(404, "not_found", "The workspace has no such limit of requests."),

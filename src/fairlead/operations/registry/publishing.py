@@ -1,11 +1,13 @@
 """Publishing nodes: publishers, nodes and versions made, read and deleted; bans by the operator; installs."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from fairlead.domain.accounts import rights
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
 from fairlead.domain.registry import (
@@ -33,6 +35,7 @@ from fairlead.domain.registry import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.storage import registry
+from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.registry import UnknownEntryError
 
@@ -217,10 +220,14 @@ class Registry:
             raise FaultError(ServiceUnavailable("The registry cannot be changed right now.")) from error
 
 
-async def set_banned(database: Database, kind: Kind, id_: str, clock: Clock, *, banned: bool) -> bool:
+async def set_banned(
+    database: Database, kind: Kind, id_: str, clock: Clock, *, banned: bool, by: rights.Actor = rights.SERVER
+) -> bool:
     """Ban a publisher or a node, or end its ban; False when nothing has changed. UnknownEntryError."""
     now = clock.now_ms()
-    return await database.write(lambda c: registry.set_banned(c, kind, id_, now, banned=banned))
+    act = Act(f"registry.{'banned' if banned else 'unbanned'}", target=id_, detail={"kind": kind.value})
+    work = partial(registry.set_banned, kind=kind, id_=id_, now=now, banned=banned)
+    return await database.write(with_entry(work, by, lambda changed: act if changed else None, now))
 
 
 async def list_acts(database: Database, publisher_id: str | None, limit: int) -> list[dict[str, object]]:
