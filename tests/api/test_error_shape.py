@@ -71,7 +71,7 @@ def _is_well_formed(response: httpx.Response, names: set[str]) -> None:
 _RUN: Final = "/v2/models/fake/json-1"
 _WAYS: Final[list[Any]] = [
     pytest.param("GET", "/nowhere", {}, 404, id="a path nobody answers"),
-    pytest.param("GET", "/", {}, 404, id="the root"),
+    pytest.param("POST", "/", {}, 405, id="the root"),
     pytest.param("GET", "/v2/models/fake", {}, 404, id="one segment"),
     pytest.param("GET", "/v2/models/", {}, 404, id="a slash too many"),
     pytest.param("POST", "/v2/models", {}, 405, id="a method of another path"),

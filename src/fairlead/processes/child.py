@@ -179,6 +179,8 @@ def _popen(program: Program, errors: IO[bytes] | None) -> "subprocess.Popen[byte
 async def _status(process: "subprocess.Popen[bytes]") -> int:
     """How a program has ended: its code, or a signal as a negative number."""
     try:
+        if process.returncode is not None:  # it was asked for when it was killed, and the pid is free
+            return process.returncode
         if not hasattr(os, "pidfd_open"):
             return await asyncio.to_thread(process.wait)
         watch = os.pidfd_open(process.pid)

@@ -27,10 +27,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 def test_server_hears_of_every_pack(engine: Engine) -> None:
     """It is told of every pack, and its editors of every class of those that could be loaded."""
+    told = json.loads(engine.run(engine.hosts.describe()))  # which waits for all of them
     broken, party = engine.packs
     assert (broken.name, broken.nodes, broken.error) == ("broken", 0, "SystemExit: not today (broken.py, line 1)")
     assert (party.name, party.error) == ("third-party-nodes", None)
-    told = json.loads(engine.run(engine.hosts.describe()))
     assert told["PartyJoin"]["python_module"] == "custom_nodes.third-party-nodes"
 
 
