@@ -140,6 +140,7 @@ _ARCHIVE: Final = b"PK\x03\x04 an archive"
 _AT_FAKE: Final = {"provider": "{provider}"}
 
 CALLS: Final[Mapping[str, Call]] = {
+    "service_show_console_file": Call({"file": "icon.svg"}),
     "router_run": Call(body=_INPUT),
     "router_v1_run": Call(body=_INPUT),
     "router_estimate": Call(body=_INPUT),

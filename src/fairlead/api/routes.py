@@ -45,7 +45,11 @@ class Readiness(TypedDict):
     engine_confinement: NotRequired[EngineConfinement]
 
 
-_PAGE: Final = Answer("The document of every page, or a file.", str, ("text/html",), ("etag!", "cache-control!"))
+_HEADERS: Final = ("etag!", "cache-control!")
+_HTML: Final = "text/html"
+_PAGE: Final = Answer("The document of every page.", str, (_HTML,), _HEADERS)
+_FILES: Final = (_HTML, "text/css", "text/javascript", "image/svg+xml", "image/webp")
+_FILE: Final = Answer("The document of every page, or a file.", str, _FILES, _HEADERS)
 
 ROUTES: Final = (
     Route(
@@ -64,7 +68,7 @@ ROUTES: Final = (
         "/console/{file:path}",
         ConsoleHandlers.show_console_file,
         "Open a page of the console, or fetch a file of it",
-        {200: _PAGE, 304: KNOWN},
+        {200: _FILE, 304: KNOWN},
         (404,),
         (IF_NONE_MATCH,),
         access=Access.NOTHING,

@@ -12,7 +12,7 @@ from fairlead.api.admin.bodies import PAGE, after_of, answer, limit_of, page_of,
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.runs import WORKSPACE
 from fairlead.api.http.route import Access, Answer, Parameter, Route
-from fairlead.api.http.schemas import AnyObject, Day, Time, as_time
+from fairlead.api.http.schemas import Day, MaybeObject, Time, as_time
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.catalog.models import Model, Selection, page_after
@@ -52,7 +52,7 @@ class ModelInFull(ModelShown):
 
     providers: Sequence[ServingShown]
     operations: Sequence[str]
-    schema: AnyObject
+    schema: MaybeObject
 
 
 class CredentialShown(TypedDict):

@@ -12,7 +12,7 @@ from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.runs import WORKSPACE
 from fairlead.api.http.route import Access, Answer, Route
-from fairlead.api.http.schemas import AnyObject, Time, Uuid, as_time
+from fairlead.api.http.schemas import AnyObject, MaybeObject, Time, Uuid, as_time
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.faults import FaultError, NotEnabled, RequestNotFound
@@ -59,9 +59,9 @@ class JobInFull(JobShown):
     deployment: str | None
     started_at: Time | None
     finished_at: Time | None
-    failure: AnyObject
-    outputs: AnyObject
-    workflow: AnyObject
+    failure: MaybeObject
+    outputs: MaybeObject
+    workflow: MaybeObject
     events: Sequence[JobEventShown]
 
 

@@ -40,6 +40,8 @@ Workflow: TypeAlias = dict[str, Node]
 """A graph of nodes by their ids, in the API format."""
 AnyObject: TypeAlias = Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
 """An object that is passed on as it came."""
+MaybeObject: TypeAlias = Annotated[msgspec.Raw | None, msgspec.Meta(extra_json_schema={"type": ["object", "null"]})]
+"""An object that is JSON already, or null where there is none."""
 
 
 def as_time(milliseconds: int) -> str:
