@@ -34,7 +34,7 @@ def test_ten_thousand_runs_are_scrolled_with_few_rows(open_page: Open, site: Ser
     page.evaluate(_WATCH)
     _reach_the_end(page)
     assert table.get_by_role("row").count() < 80
-    print(f"\nThe longest task while {_ROWS:,} runs were scrolled: {page.evaluate('window.longest'):.0f} ms.")  # noqa: T201
+    print(f"\nThe longest task while {_ROWS:,} runs were scrolled: {page.evaluate('window.longest'):.0f} ms.")  # noqa: T201 -- shown with -s
     with closing(sqlite3.connect(site.data / "fairlead.db")) as database, database:
         database.execute("delete from runs where id like '0000%'")
 
