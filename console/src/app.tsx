@@ -21,6 +21,8 @@ const PAGES: readonly (readonly [string, ComponentType<any>])[] = [
   ["/keys", page(() => import("./pages/keys"), "Keys")],
   ["/workspaces", page(() => import("./pages/workspaces"), "Workspaces")],
   ["/members", page(() => import("./pages/members"), "Members")],
+  ["/providers", page(() => import("./pages/providers"), "Providers")],
+  ["/settings", page(() => import("./pages/settings"), "Settings")],
   ["/audit-log", page(() => import("./pages/audit-log"), "AuditLog")],
   ["/sessions", page(() => import("./pages/sessions"), "Sessions")],
 ];

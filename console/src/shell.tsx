@@ -1,5 +1,5 @@
 import {
-  Activity, Boxes, Building2, CircleUserRound, Compass, KeyRound, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, Receipt, ScrollText, Sun, SunMoon, Users, WalletCards, Workflow, X,
+  Activity, Boxes, Building2, CircleUserRound, Compass, KeyRound, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, Plug, Receipt, ScrollText, Settings2, Sun, SunMoon, Users, WalletCards, Workflow, X,
   type LucideIcon,
 } from "lucide-react";
 import { useQuery } from "@tanstack/react-query";
@@ -38,6 +38,8 @@ const GROUPS: readonly (readonly [string, readonly Entry[]])[] = [
   ]],
   ["Installation", [
     { path: "/workspaces", title: "Workspaces", icon: Building2, isForOperators: true },
+    { path: "/providers", title: "Providers", icon: Plug, isForOperators: true },
+    { path: "/settings", title: "Settings", icon: Settings2, isForOperators: true },
     { path: "/audit-log", title: "Audit log", icon: ScrollText },
   ]],
 ];

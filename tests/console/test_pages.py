@@ -19,6 +19,8 @@ _PAGES: Final = {
     "keys": "Keys",
     "members": "Members",
     "workspaces": "Workspaces",
+    "providers": "Providers",
+    "settings": "Settings",
     "audit-log": "Audit log",
     "sessions": "Your sessions",
 }

@@ -7,12 +7,12 @@ import { useMe } from "../api/session";
 import { Button, Empty, Field, Loaded, PageHead } from "../components/basics";
 import { textInput } from "../components/form-dialog";
 import { type Column, VirtualList } from "../components/virtual-list";
-import { dateTime } from "../format";
+import { ago, dateTime } from "../format";
 
 type Entry = components["schemas"]["AuditEntryShown"];
 
 const COLUMNS: Column<Entry>[] = [
-  { title: "When", width: "minmax(150px, 1.1fr)", cell: (one) => dateTime(one.at) },
+  { title: "When", width: "minmax(92px, 0.8fr)", cell: (one) => <time dateTime={one.at} title={dateTime(one.at)}>{ago(one.at)}</time> },
   { title: "Who", width: "minmax(90px, 1fr)", cell: (one) => <span title={one.actor.kind}>{one.actor.name}</span> },
   { title: "What", width: "minmax(110px, 1.2fr)", cell: (one) => <code>{one.action}</code> },
   { title: "Workspace", width: "minmax(80px, 0.8fr)", isWideOnly: true, cell: (one) => one.workspace ?? "–" },
