@@ -103,6 +103,8 @@ def _serve_on(server: _Server) -> None:
     """Keep the server running until Ctrl-C, so that it can be tried."""
     click.echo(f"\nStill serving at {server.url} until Ctrl-C; the key is in {server.key_file}. Try:\n")
     click.echo("  " + _TRY.format(url=server.url, key_file=server.key_file))
+    operator_key = server.key_file.with_name("first-operator-key")
+    click.echo(f"\nIn a browser, {server.url} is the console with all of this. Sign in with the key in {operator_key}.")
     try:
         code = server.process.wait()
     except KeyboardInterrupt:
