@@ -23,6 +23,7 @@ from servers import Server, serving
 
 _PAGES: Final = (
     "explore", "models/local/procedural-image-1", "workflows", "runs", "jobs", "money", "keys", "members", "workspaces",
+    "providers", "settings",
     "audit-log", "sessions",
 )  # fmt: skip
 _SIZES: Final = {"wide": (1360, 850), "narrow": (390, 800)}
