@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from console.conftest import Open
@@ -23,6 +24,7 @@ _SCROLL = """async (list) => {
 }"""
 
 
+@pytest.mark.req("A-04")
 def test_ten_thousand_runs_are_scrolled_with_few_rows(open_page: Open, site: Server) -> None:
     """However long the list is, the page holds some tens of rows; what a step took longest is printed with -s."""
     made = site.client.post("/v2/models/local/procedural-text-1", json={"prompt": "rows"})

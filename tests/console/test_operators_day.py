@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from console.conftest import NewContext, Open
@@ -10,6 +11,7 @@ from console.people import run_model
 from servers import serving
 
 
+@pytest.mark.req("A-04")
 def test_operator_runs_an_installation_without_a_shell(open_page: Open) -> None:
     """Make a workspace, fund it, set a budget, invite a member, watch spend, find a failed run, revoke a key."""
     page = open_page("/console/workspaces")
@@ -66,6 +68,7 @@ def test_operator_runs_an_installation_without_a_shell(open_page: Open) -> None:
         expect(log).to_contain_text(action)
 
 
+@pytest.mark.req("A-04")
 def test_first_picture_needs_no_reading(new_context: NewContext, tmp_path: Path) -> None:
     """From nothing: start the server, open its address, paste the key it printed, say what you want, press Run."""
     began = time.monotonic()

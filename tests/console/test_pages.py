@@ -27,6 +27,7 @@ _PAGES: Final = {
 _LOOKS: Final = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
 
 
+@pytest.mark.req("A-04")
 @pytest.mark.parametrize(("size", "colours"), _LOOKS, ids=["wide light", "narrow dark", "wide dark", "narrow light"])
 def test_every_page_is_complete_and_fits(open_page: Open, size: ViewportSize, colours: Colours) -> None:
     """No page is wider than its window, fails in the browser, or shows a raw error; axe finds nothing."""
@@ -42,6 +43,7 @@ def test_every_page_is_complete_and_fits(open_page: Open, size: ViewportSize, co
     assert told == []
 
 
+@pytest.mark.req("A-04")
 def test_login_is_complete(open_page: Open, new_context: NewContext) -> None:
     """Nobody has to be signed in to be told how to sign in, and a wrong key is answered at the field."""
     there = open_page()
@@ -54,6 +56,7 @@ def test_login_is_complete(open_page: Open, new_context: NewContext) -> None:
     assert (violations(page) if is_axe_there() else []) == []
 
 
+@pytest.mark.req("A-04")
 def test_pages_can_be_reached_by_keyboard(open_page: Open) -> None:
     """The first stop leads past the menu, and the content has the focus after a page was changed."""
     page = open_page()
@@ -65,6 +68,7 @@ def test_pages_can_be_reached_by_keyboard(open_page: Open) -> None:
     expect(page.get_by_role("main")).to_be_focused()
 
 
+@pytest.mark.req("A-04")
 def test_narrow_page_has_its_menu_behind_a_button(open_page: Open) -> None:
     """Where there is no room for the menu, a button opens it, and a choice closes it."""
     page = open_page(viewport=NARROW)

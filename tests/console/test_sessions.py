@@ -1,6 +1,7 @@
 """Who is signed in, what each may, and what happens to an open page when that ends."""
 
 import httpx
+import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from console.conftest import NewContext, Open
@@ -30,6 +31,7 @@ def test_link_with_a_key_leaves_no_key_behind(open_page: Open) -> None:
     assert "flp_" not in page.evaluate("JSON.stringify([localStorage, sessionStorage, location.href])")
 
 
+@pytest.mark.req("A-04")
 def test_viewer_looks_and_owner_invites(open_page: Open, site: Server) -> None:
     """Two people of one workspace see what their roles allow; the server refuses the rest itself."""
     viewer = open_page(_PICTURES, key=_invited(site, "viewer"))
@@ -50,6 +52,7 @@ def test_viewer_looks_and_owner_invites(open_page: Open, site: Server) -> None:
     assert "flp_" not in owner.content()
 
 
+@pytest.mark.req("A-04")
 def test_page_stays_when_its_key_is_revoked(open_page: Open, site: Server) -> None:
     """What was typed is still there when somebody has signed in again."""
     headers = {"X-API-Key": _operator_key(site)}
@@ -81,6 +84,7 @@ def test_session_is_listed_and_ended(open_page: Open) -> None:
     expect(other.get_by_role("dialog", name="Your session has ended")).to_be_visible()
 
 
+@pytest.mark.req("A-04")
 def test_lost_connection_is_told_and_found_again(open_page: Open) -> None:
     """While the server cannot be reached a banner says so, and goes when it can."""
     page = open_page(_PICTURES)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from console.conftest import Open
@@ -15,6 +16,7 @@ _FLOW: Final[dict[str, Any]] = {
 }
 
 
+@pytest.mark.req("A-04")
 def test_example_is_executed_with_live_progress(open_page: Open) -> None:
     """Nodes are told of over the socket while they are executed, and what they made is shown."""
     page = open_page("/console/workflows")
