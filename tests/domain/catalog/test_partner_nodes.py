@@ -78,7 +78,8 @@ def variants() -> list[Any]:
 def filled(input_: NodeInput) -> Any:
     """Something that an input takes."""
     if input_.media is not None:
-        return [_SPELLED[input_.media.spelling]]
+        spelled = _SPELLED[input_.media.spelling]
+        return [spelled.replace("image/png", "video/mp4") if input_.type == "VIDEO" else spelled]
     if input_.type == "STRING" and not input_.options.get("default"):
         if input_.name in _IDS:
             return _IDS[input_.name]
