@@ -90,8 +90,6 @@ def test_lost_connection_is_told_and_found_again(open_page: Open) -> None:
     page = open_page(_PICTURES)
     context: BrowserContext = page.context
     context.set_offline(True)
-    page.get_by_label("Prompt").fill("a ship")
-    page.get_by_role("button", name="Run", exact=True).click()
     banner = page.get_by_text("The connection to the server is lost.")
     expect(banner).to_be_visible()
     context.set_offline(False)

@@ -28,6 +28,11 @@ async function lookAgain(): Promise<void> {
   }
 }
 
+// Without a network nothing is asked for, and so nothing fails: the browser itself knows.
+window.addEventListener("offline", () => {
+  reportConnection(false);
+});
+
 export function subscribeConnection(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
