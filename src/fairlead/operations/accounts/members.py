@@ -49,7 +49,7 @@ class BadMemberError(Exception):
 
 
 class NewPerson(msgspec.Struct, frozen=True):
-    """A person as others name it: a name, and the e-mail address by which it is known."""
+    """What a person is called: a name and an e-mail address."""
 
     name: str
     email: str
