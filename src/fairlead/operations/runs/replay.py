@@ -42,10 +42,7 @@ class Replayer:
 
     async def tell(self, run_id: str) -> Answer | EarlierWork:
         """How a run ended, or its work where that is undecided; FaultError while it goes on, or it cannot be told."""
-        try:
-            ended = await self._database.read(lambda c: ended_run(c, run_id))
-        except DatabaseUnavailableError as error:
-            raise FaultError(_away()) from error
+        ended = await self._ended(run_id)
         if ended is not None and ended.left is not None:
             return ended.left
         # A run that ended without a result has just freed its key: the same call again is a new run.
@@ -57,15 +54,18 @@ class Replayer:
 
     async def answer_of(self, run_id: str) -> Answer | None:
         """How a run ended that another server may have ended; None while it goes on. FaultError, as `tell`."""
-        try:
-            ended = await self._database.read(lambda c: ended_run(c, run_id))
-        except DatabaseUnavailableError as error:
-            raise FaultError(_away()) from error
+        ended = await self._ended(run_id)
         if ended is None:
             return None
         if ended.result is None:
             return Answer(Failed(ProviderError(_LOST)), None)
         return await self._answer(ended, ended.result)
+
+    async def _ended(self, run_id: str) -> EndedRun | None:
+        try:
+            return await self._database.read(lambda c: ended_run(c, run_id))
+        except DatabaseUnavailableError as error:
+            raise FaultError(_away()) from error
 
     async def _answer(self, ended: EndedRun, kept: KeptResult) -> Answer:
         return Answer(
