@@ -179,7 +179,7 @@ class Executor:
                 pass  # the database is away, or the store of results: the caller's own deadline is what ends this
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MAX)
-        return Answer(Failed(InternalError()), None)
+        return Answer(Failed(DeadlineExceeded(_SUCCESSOR_SECONDS)), None)
 
     async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
         """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""
