@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+KIT := $(VENV)/.kit
 
 # Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo catalog-run test crash attack check bench docs console conformance catalog-page lock format clean
+.PHONY: help demo cluster-test catalog-run test crash attack check bench docs console conformance catalog-page lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,13 +23,21 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(KIT): requirements/kit.txt $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/kit.txt
+	@touch $@
+
 demo: $(STAMP) ## run every local model, show cost and books; PHOTO=path edits your picture, ONCE=1 stops by itself
 	@$(BIN)/fairlead demo --output demo-output $(if $(PHOTO),--photo "$(PHOTO)") $(if $(ONCE),--once)
+
+
+cluster-test: $(STAMP) ## run the end-to-end suite on many servers: two and a worker, PostgreSQL, NATS, S3, a load balancer
+	@exec $(BIN)/python -m pytest --cluster -n auto --dist worksteal tests/end_to_end
 
 catalog-run: $(STAMP) ## run every model over every leg against the partner simulator, at once and through the queue
 	@$(BIN)/python tests/catalog_run.py
 
-test: check ## lint, types, contracts and the whole test suite on both databases, with its coverage
+test: check $(KIT) ## lint, types, contracts and the whole test suite on both databases, with its coverage
 	@COVERAGE=1 exec $(BIN)/python -m pytest -n auto --dist worksteal
 
 crash: $(STAMP) ## kill servers at every step of a run's life, play 10,000 random histories; SEED=n plays one, FROM=n others
@@ -73,6 +82,7 @@ lock: $(STAMP) ## pin every dependency anew, with hashes and without addresses
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --python-version 3.11 pyproject.toml -o requirements/run.txt
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --python-version 3.11 --group pyproject.toml:kit -c requirements/dev.txt -o requirements/kit.txt
 
 format: $(STAMP) ## repair what can be repaired
 	@$(BIN)/ruff check --fix .

@@ -233,9 +233,9 @@ def gateway(
         yield Gateway(process, data, int(line["url"].rpartition(":")[2]), key, seconds)
 
 
-def lift_limits(data: Path) -> None:
-    """Let the workspace `default` run as many and owe as much as a benchmark needs."""
-    limit_runs(data, -1, "--cap", "1000000")
+def lift_limits(data: Path, *more: str) -> None:
+    """Let the workspace `default` run as many and owe as much as a benchmark needs; `more` names another database."""
+    limit_runs(data, -1, "--cap", "1000000", *more)
 
 
 def limit_runs(data: Path, in_flight: int, *more: str) -> None:
@@ -251,9 +251,9 @@ def new_workspace(data: Path, name: str) -> str:
     return _ask(fairlead("keys", "create", name, "--data", data)).strip()
 
 
-def audit(data: Path) -> dict[str, Any]:
-    """What `fairlead audit` says about the books."""
-    report: dict[str, Any] = json.loads(_ask(fairlead("audit", "--json", "--data", data), may_fail=True))
+def audit(data: Path, *more: str) -> dict[str, Any]:
+    """What `fairlead audit` says about the books; `more` names another database."""
+    report: dict[str, Any] = json.loads(_ask(fairlead("audit", "--json", "--data", data, *more), may_fail=True))
     return report
 
 

@@ -10,7 +10,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -50,6 +51,11 @@ class Heard:
     out_of_turn: int = 0
     open: int = 0
 
+    def percentile(self, share: float) -> float:
+        """How late a message was at most, for this share of all, in seconds."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("inf")
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -62,8 +68,7 @@ class Found:
 
     def percentile(self, share: float) -> float:
         """How late a message was at most, for this share of all, in seconds."""
-        ordered = sorted(self.heard.seconds)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("inf")
+        return self.heard.percentile(share)
 
     @property
     def cpu_each(self) -> float:
@@ -172,16 +177,24 @@ def _row(name: str, ours: float, theirs: float, unit: str, scale: float) -> tupl
 
 def _run(folder: Path, kind: str, cores: Cores, options: argparse.Namespace) -> Found:
     log = folder / "watched.log"
-    command = [sys.executable, str(Path(__file__).with_name("watched.py")), kind]
+    with watched([kind], log, cores.target) as (server, port, key), measuring.pinned_to(cores.load):
+        return uvloop.run(_watch(server, port, key, options))
+
+
+@contextmanager
+def watched(
+    words: Sequence[str], log: Path, core: int | None = None
+) -> Iterator[tuple["subprocess.Popen[str]", int, str]]:
+    """Run bench/watched.py with some words: the process, its port and a key of it."""
+    command = [sys.executable, str(Path(__file__).with_name("watched.py")), *words]
     measuring.leave_nothing_behind()
-    with log.open("ab") as errors, measuring.pinned_to(cores.target):
+    with log.open("ab") as errors, measuring.pinned_to(core):
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
         )
     try:
         ready = json.loads(measuring.first_line(server, log))
-        with measuring.pinned_to(cores.load):
-            return uvloop.run(_watch(server, ready["port"], ready["key"], options))
+        yield server, ready["port"], ready["key"]
     finally:
         if server.stdin is not None:
             server.stdin.close()  # which is how it is told to end
@@ -191,29 +204,36 @@ def _run(folder: Path, kind: str, cores: Cores, options: argparse.Namespace) -> 
 
 
 async def _watch(server: "subprocess.Popen[str]", port: int, key: str, options: argparse.Namespace) -> Found:
-    request = (
-        f"GET /ws?token={key} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-    ).encode()
-    heard, loop, transports = Heard(), asyncio.get_running_loop(), []
+    heard = Heard()
     before = measuring.rss_bytes(server.pid)
-    for begin in range(0, options.sockets, _CONNECTING):
-        count = min(_CONNECTING, options.sockets - begin)
-        opened = [loop.create_connection(lambda: Watching(request, heard), "127.0.0.1", port) for _ in range(count)]
-        transports += [transport for transport, _ in await asyncio.gather(*opened)]
-    async with asyncio.timeout(_PATIENCE_SECONDS):
-        while heard.open < options.sockets:  # noqa: ASYNC110 -- counted by a thousand protocols
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(_SETTLE_SECONDS)
+    transports = await open_sockets(heard, port, key, options.sockets)
     kib_each = (measuring.rss_bytes(server.pid) - before) / 1024 / options.sockets
-    spent = await asyncio.to_thread(_publish, server, options.messages, options.per_second)
+    spent = await asyncio.to_thread(publish, server, options.messages, options.per_second)
     await asyncio.sleep(_SETTLE_SECONDS)
     for transport in transports:
         transport.close()
     return Found(heard, options.sockets * options.messages, spent, kib_each)
 
 
-def _publish(server: "subprocess.Popen[str]", count: int, per_second: float) -> Spent:
+async def open_sockets(heard: Heard, port: int, key: str, number: int) -> list[asyncio.Transport]:
+    """Open sockets, and wait until they are open and everything is quiet."""
+    request = (
+        f"GET /ws?token={key} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ).encode()
+    loop, wanted, transports = asyncio.get_running_loop(), heard.open + number, []
+    for begin in range(0, number, _CONNECTING):
+        count = min(_CONNECTING, number - begin)
+        opened = [loop.create_connection(lambda: Watching(request, heard), "127.0.0.1", port) for _ in range(count)]
+        transports += [transport for transport, _ in await asyncio.gather(*opened)]
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while heard.open < wanted:  # noqa: ASYNC110 -- counted by a thousand protocols
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(_SETTLE_SECONDS)
+    return transports
+
+
+def publish(server: "subprocess.Popen[str]", count: int, per_second: float) -> Spent:
     """Have the server publish, and wait until it has."""
     if server.stdin is None or server.stdout is None:
         raise CannotMeasureError("The server has no standard input and output.")

@@ -2,7 +2,8 @@
 
 It prints its port and a key as JSON. A line `COUNT PER_SECOND` on its standard input has it publish so many messages at
 that pace, each with the moment of its publication (`time.perf_counter`, one clock for all processes); it answers with
-what that has cost. With `--bare` it is the yardstick: connections without any protocol, and a loop that writes to them.
+what that has cost. With the address of a NATS behind the folder, several servers of one folder tell each other. With
+`--bare` it is the yardstick: connections without any protocol, and a loop that writes to them.
 """
 
 import asyncio
@@ -28,13 +29,15 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
 from fairlead.messaging.event_hub import Broadcast, EventHub
 from fairlead.messaging.local.event_hub import LocalEventHub
+from fairlead.messaging.nats import nats_messaging
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.follow import follow_nobody
 from fairlead.server.drain import Drain
-from fairlead.server.web import WebServer
+from fairlead.server.web_server import WebServer
 from fairlead.storage.db.database import open_database
 from fairlead.storage.db.migrate import migrate
 
@@ -113,16 +116,25 @@ async def _serve_bare(listener: socket.socket) -> None:
         await _obey(bare, "")
 
 
-async def _serve(listener: socket.socket, folder: Path) -> None:
+async def _serve(listener: socket.socket, folder: Path, nats: str | None) -> None:
     url = f"sqlite:///{folder / 'watched.db'}"
-    database, clock, event_hub = open_database(url), Clock(), LocalEventHub()
-    await migrate(database)
-    workspace_id = await create_workspace(database, NewWorkspace(name="lab"), clock)
-    key = await issue_key(database, "lab", "a key", None, _PREFIX, clock)
+    database, clock = open_database(url), Clock()
+    messaging = None if nats is None else nats_messaging([nats], "bench")
+    event_hub: EventHub = LocalEventHub() if messaging is None else messaging.events
+    if messaging is not None:
+        messaging.start()
+    room = folder / "room.json"
+    if room.exists():
+        workspace_id, key = json.loads(room.read_text("utf-8"))
+    else:
+        await migrate(database)
+        workspace_id = await create_workspace(database, NewWorkspace(name="lab"), clock)
+        key = (await issue_key(database, "lab", "a key", None, _PREFIX, clock)).text
+        room.write_text(json.dumps([workspace_id, key]), "utf-8")
     callers = CloudCallers(
         Authenticator(database, None), RateWindows(database, (), clock, print), CredentialReader(_PREFIX)
     )
-    application = CloudSocket(event_hub, callers, _nothing_left, print)
+    application = CloudSocket(event_hub, callers, _nothing_left, follow_nobody, print)
     config = uvicorn.Config(
         application, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
     )
@@ -130,10 +142,12 @@ async def _serve(listener: socket.socket, folder: Path) -> None:
     web.drain = Drain(5)
     web.drain.tell(event_hub.close)
     serving = asyncio.create_task(web.serve(sockets=[listener]))
-    _announce(listener, key.text)
+    _announce(listener, key)
     await _obey(Room(event_hub), workspace_id)
     web.should_exit = True
     await serving
+    if messaging is not None:
+        await messaging.close()
     await database.close()
 
 
@@ -179,7 +193,7 @@ def main() -> None:
         if sys.argv[1] == "--bare":
             uvloop.run(_serve_bare(listener))
         else:
-            uvloop.run(_serve(listener, Path(sys.argv[1])))
+            uvloop.run(_serve(listener, Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))
 
 
 if __name__ == "__main__":

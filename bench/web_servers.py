@@ -92,7 +92,7 @@ def _ours(port: int) -> None:
     import uvicorn  # noqa: PLC0415 -- each process imports the server that it is
     import uvloop  # noqa: PLC0415 -- same
 
-    from fairlead.server.web import WebServer  # noqa: PLC0415 -- same
+    from fairlead.server.web_server import WebServer  # noqa: PLC0415 -- same
 
     config = uvicorn.Config(
         whole, port=port, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False

@@ -5,9 +5,10 @@ import gc
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,10 +19,14 @@ from hypothesis import settings
 
 import branch_coverage
 import reaper
+from cluster.form import SQLITE, ManyServers
 from databases import Postgres, migrate_url, opened, running_postgres
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, open_database
 from fairlead.storage.ledger import ledger
 from fake_partner import FakePartner, running_partner
+from nats_servers import NatsServer, running_nats
+from s3_store import S3Server, running_store
+from servers import Form
 
 # The same examples every time, so that a commit is judged by itself; `HYPOTHESIS_PROFILE=search` looks for new ones.
 settings.register_profile("fairlead", deadline=None, max_examples=50, print_blob=True, derandomize=True)
@@ -32,6 +37,16 @@ Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 _KINDS = ("sqlite", "postgresql")
 _CONNECTS_MOST = 4
 _WORKERS_OF_A_CORE = 3
+_TESTS = Path(__file__).parent
+_LONG = (
+    "providers/test_catalog_runs.py",
+    "cli/test_demo.py",
+    "cluster/test_form.py",
+    "form/test_console.py",
+    "end_to_end/test_crash.py",
+    "end_to_end/test_crash_walk.py",
+)
+"""The files whose tests take longest."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -41,6 +56,46 @@ def pytest_xdist_auto_num_workers() -> int:
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return cores * _WORKERS_OF_A_CORE
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the form of the servers be chosen."""
+    told = "start two servers and a worker behind a load balancer wherever tests start a server"
+    parser.addoption("--cluster", action="store_true", help=told)
+
+
+@pytest.hookimpl(trylast=True)  # pytest sorts tests by their fixtures, too
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the long tests. Skip what is about one server, where each is an installation of several."""
+    if hasattr(config, "workerinput"):
+        _begin_with_long(items, config.workerinput["workercount"])
+    if not config.getoption("--cluster"):
+        return
+    for item in items:
+        if mark := item.get_closest_marker("single_server"):
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+        elif "sqlite" in _parameters(item):
+            item.add_marker(pytest.mark.skip(reason=SQLITE))
+
+
+def _begin_with_long(items: list[pytest.Item], processes: int) -> None:
+    """Put the long tests at the heads of the blocks that `--dist worksteal` makes of the tests, one for each process.
+
+    Its processes steal from the ends of those blocks; what is long and at an end is waited for by all of the others.
+    """
+    files = [[item for item in items if item.path == _TESTS / name] for name in _LONG]
+    others = iter([item for item in items if item.path not in {_TESTS / name for name in _LONG}])
+    ordered: list[pytest.Item] = []
+    for number in range(processes):
+        size = (len(items) - len(ordered)) // (processes - number)
+        head = list(chain.from_iterable(files[number::processes]))
+        ordered += [*head, *islice(others, max(0, size - len(head)))]
+    items[:] = [*ordered, *others]
+
+
+def _parameters(item: pytest.Item) -> Collection[object]:
+    callspec = getattr(item, "callspec", None)
+    return () if callspec is None else callspec.params.values()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,6 +117,32 @@ def postgres() -> Iterator[Postgres]:
     """Return the PostgreSQL server of this test process, started when the first test asks for it."""
     with running_postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def nats() -> Iterator[NatsServer]:
+    """Return the NATS server of this test process, started when the first test asks for it."""
+    with running_nats() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """Return the S3-compatible store of this test process, started when the first test asks for it."""
+    with running_store() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _form(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have servers be installations of several processes where that was asked for."""
+    if not request.config.getoption("--cluster"):
+        yield
+        return
+    many = ManyServers(*(request.getfixturevalue(name) for name in ("postgres", "nats", "s3_server")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Form, "install", many.install)
+        yield
 
 
 @pytest.fixture(scope="session")

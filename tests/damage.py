@@ -7,8 +7,9 @@ _WRITABLE: Final = 0o600
 
 
 def blob_files(folder: Path) -> list[Path]:
-    """List the files of all blobs of a store, without what is being written."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name != "spool")
+    """List the files of all blobs of a store, without what is being written, and what says whose the store is."""
+    others = {"spool", "installation"}
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name not in others)
 
 
 def blob_file(folder: Path, name: str) -> Path:

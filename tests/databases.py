@@ -21,16 +21,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 import reaper
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work, open_database
-from fairlead.storage.db.migrate import HEAD, migrate, revision_of
+from fairlead.storage.db.migrate import migrate, schema_state
 from fairlead.storage.db.tables import metadata
 
 T = TypeVar("T")
 
 _START_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 5
-_FAST: Final = {"fsync": "off", "full_page_writes": "off", "max_connections": "200",
-                "shared_buffers": "32MB", "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
-                "max_wal_senders": "0", "wal_level": "minimal", "autovacuum": "off"}  # fmt: skip
+_SETTINGS: Final = {"max_connections": "200", "shared_buffers": "32MB", "listen_addresses": "127.0.0.1",
+                    "unix_socket_directories": "", "max_wal_senders": "0", "wal_level": "minimal"}  # fmt: skip
+_FAST: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 _EMPTY: Final = "; ".join(
     (
         "BEGIN",
@@ -54,13 +54,16 @@ class NoPostgresError(Exception):
 class Postgres:
     """A PostgreSQL server on a free port, with a data directory of its own."""
 
-    def __init__(self, folder: Path, binaries: Path, owner: dict[str, int], runner: asyncio.Runner) -> None:
+    def __init__(
+        self, folder: Path, binaries: Path, owner: dict[str, int], runner: asyncio.Runner, *, is_durable: bool
+    ) -> None:
         """Make the data directory; nothing runs before `start`."""
         self._runner = runner
         self.folder = folder
         self._binaries = binaries
         self._owner = owner
         self._process: subprocess.Popen[bytes] | None = None
+        self._settings = _SETTINGS if is_durable else {**_SETTINGS, **_FAST}
         self._count = 0
         self._idle: list[str] = []
         self._kept: dict[str, Database] = {}
@@ -150,7 +153,7 @@ class Postgres:
         return {**self._owner, "extra_groups": []} if self._owner else {}
 
     def _start_once(self) -> bool:
-        options = [part for name, value in _FAST.items() for part in ("-c", f"{name}={value}")]
+        options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._binaries / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port), *options],
@@ -169,8 +172,11 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
-    """Start a PostgreSQL of one's own, and stop it whatever happens; NoPostgresError."""
+def running_postgres(*, is_durable: bool = False) -> Iterator[Postgres]:
+    """Start a PostgreSQL of one's own, and stop it whatever happens; NoPostgresError.
+
+    Only one that `is_durable` waits for the disk, as that of an installation does.
+    """
     owner = _owner()
     folder = Path(tempfile.mkdtemp(prefix=reaper.folder_prefix(), dir=_reachable_folder(owner)))
     with asyncio.Runner() as runner:
@@ -178,7 +184,7 @@ def running_postgres() -> Iterator[Postgres]:
         try:
             if owner:
                 os.chown(folder, owner["user"], owner["group"])
-            server = Postgres(folder, _binaries(folder, owner), owner, runner)
+            server = Postgres(folder, _binaries(folder, owner), owner, runner, is_durable=is_durable)
             server.start()
             yield server
         finally:
@@ -206,7 +212,7 @@ async def migrate_url(url: str) -> None:
 def _empty(connection: Connection) -> None:
     raw: Any = connection.connection.dbapi_connection
     raw.run_async(lambda driver: driver.execute(_EMPTY))
-    if revision_of(connection) != HEAD:
+    if not schema_state(connection).is_usable:
         raise DatabaseUnavailableError("a test has changed the version of the schema")
 
 

@@ -161,6 +161,7 @@ class FakePartner:
     def __init__(self) -> None:
         self.accepted = 0
         self._scripts: dict[str, list[Behaviour]] = {}
+        self._rest: Behaviour = reply(404, b'{"error":{"code":"unscripted"}}')
         self._requests: list[Request] = []
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
@@ -175,6 +176,11 @@ class FakePartner:
         """Say how a path answers from now on."""
         with self._lock:
             self._scripts[path] = list(behaviours)
+
+    def script_rest(self, behaviour: Behaviour) -> None:
+        """Say how every path without a script of its own answers."""
+        with self._lock:
+            self._rest = behaviour
 
     def held(self, behaviour: Behaviour) -> Behaviour:
         """Put off a behaviour until `release` is called."""
@@ -252,7 +258,7 @@ class FakePartner:
             self._requests.append(request)
             script = self._scripts.get(request.path)
             if not script:
-                return reply(404, b'{"error":{"code":"unscripted"}}')
+                return self._rest
             return script.pop(0) if len(script) > 1 else script[0]
 
 

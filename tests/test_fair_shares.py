@@ -237,3 +237,59 @@ def test_place_that_nobody_holds_cannot_be_given_back(run: Run) -> None:
             shares.give_back("a")
 
     run(scenario())
+
+
+def test_place_passes_by_a_caller_that_was_cancelled_and_has_not_noticed() -> None:
+    """As when a server stops, and cancels all calls at once: the place goes to who is next, and none is lost."""
+
+    async def scenario() -> None:
+        shares = FairShares(1, 10)
+        await shares.take("a")
+        cancelled, next_one = (asyncio.create_task(shares.take(owner_id)) for owner_id in ("a", "b"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        shares.give_back("a")
+        await asyncio.gather(cancelled, next_one, return_exceptions=True)
+        assert (shares.held_by("a"), shares.held_by("b"), shares.in_use, shares.waiting) == (0, 1, 1, 0)
+
+    asyncio.run(scenario())
+
+
+def test_fewer_places_take_none_away_and_more_are_given_at_once() -> None:
+    """Who holds a place keeps it; the next one is free when fewer are held than there are, or when there are more."""
+
+    async def scenario() -> None:
+        shares = FairShares(3, 10)
+        for owner_id in "abc":
+            await shares.take(owner_id)
+        shares.resize(1)
+        waiting = [asyncio.create_task(shares.take(owner_id)) for owner_id in "de"]
+        await asyncio.sleep(0)
+        shares.give_back("a")
+        shares.give_back("b")
+        assert (shares.in_use, shares.waiting) == (1, 2)
+        shares.give_back("c")
+        assert (shares.held_by("d"), shares.in_use, shares.waiting) == (1, 1, 1)
+        shares.resize(2)
+        assert (shares.held_by("e"), shares.in_use, shares.waiting) == (1, 2, 0)
+        await asyncio.gather(*waiting)
+
+    asyncio.run(scenario())
+
+
+def test_owner_counts_with_what_it_holds_and_waits_for() -> None:
+    """One that does neither is forgotten."""
+
+    async def scenario() -> None:
+        shares = FairShares(1, 10)
+        await shares.take("a")
+        tasks = [asyncio.create_task(shares.take(owner_id)) for owner_id in "abb"]
+        await asyncio.sleep(0)
+        assert [shares.held_or_awaited_by(owner_id) for owner_id in "abz"] == [2, 2, 0]
+        assert shares.owners == 2
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (shares.owners, shares.held_or_awaited_by("a"), shares.waiting) == (1, 1, 0)
+
+    asyncio.run(scenario())

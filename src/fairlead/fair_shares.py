@@ -1,25 +1,24 @@
 """Fair shares of something scarce: who waits for a place gets one in turn, by owner rather than by age."""
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
+
+import msgspec
 
 
 class NoRoomError(Exception):
     """No place became free in time, or too many wait for one already."""
 
 
-class _Owner:
+class _Owner(msgspec.Struct, eq=False):
     """What one owner holds and waits for. `turn` is when it last got a place or, with none since, when it came."""
 
-    __slots__ = ("held", "turn", "waiting")
-
-    def __init__(self, turn: int) -> None:
-        self.held = 0
-        self.turn = turn
-        self.waiting = deque[asyncio.Future[None]]()
+    turn: int
+    held: int = 0
+    waiting: OrderedDict[asyncio.Future[None], None] = msgspec.field(default_factory=OrderedDict)
 
 
 class FairShares:
@@ -40,7 +39,7 @@ class FairShares:
         if places < 1 or waiting_max < 0 or (share_max is not None and share_max < 1):
             message = "there must be a place, and a share of one"
             raise ValueError(message)
-        self._places: Final = places
+        self._places = places
         self._waiting_max: Final = waiting_max
         self._share_max: Final = places if share_max is None else min(share_max, places)
         self._owners: dict[str, _Owner] = {}
@@ -58,10 +57,20 @@ class FairShares:
         """How many callers wait."""
         return self._waiting
 
+    @property
+    def owners(self) -> int:
+        """How many owners hold a place or wait for one."""
+        return len(self._owners)
+
     def held_by(self, owner_id: str) -> int:
         """How many places an owner holds."""
         owner = self._owners.get(owner_id)
         return 0 if owner is None else owner.held
+
+    def held_or_awaited_by(self, owner_id: str) -> int:
+        """How many places an owner holds or waits for."""
+        owner = self._owners.get(owner_id)
+        return 0 if owner is None else owner.held + len(owner.waiting)
 
     @asynccontextmanager
     async def place(self, owner_id: str, seconds: float | None = None) -> AsyncIterator[None]:
@@ -74,12 +83,16 @@ class FairShares:
 
     def try_take(self, owner_id: str) -> bool:
         """Take a place if one is free for this owner now; who has it gives it back."""
-        owner = self._find(owner_id)
-        if self._has_place_for(owner):
-            self._grant(owner)
-            return True
-        self._forget(owner_id)
-        return False
+        owner = self._owners.get(owner_id)
+        if self._in_use >= self._places or (owner is not None and owner.held >= self._share_max):
+            return False  # where a place is free, nobody waits who may have it
+        self._turns += 1
+        if owner is None:
+            owner = self._owners[owner_id] = _Owner(self._turns)
+        owner.turn = self._turns
+        owner.held += 1
+        self._in_use += 1
+        return True
 
     async def take(self, owner_id: str, seconds: float | None = None) -> None:
         """Wait for a place as `place` does; the caller gives it back. When this is cancelled, none was taken."""
@@ -109,50 +122,50 @@ class FairShares:
             raise RuntimeError(message)
         owner.held -= 1
         self._in_use -= 1
-        self._forget(owner_id)
-        self._serve()
+        if not owner.held and not owner.waiting:
+            del self._owners[owner_id]
+        if self._waiting:
+            self._serve()
 
-    def _find(self, owner_id: str) -> _Owner:
-        owner = self._owners.get(owner_id)
-        if owner is None:  # who comes new stands behind those that have waited since
-            self._turns += 1
-            owner = self._owners[owner_id] = _Owner(self._turns)
-        return owner
+    def resize(self, places: int) -> None:
+        """Have so many places from now on; who holds one keeps it."""
+        self._places = places
+        self._serve()
 
     def _forget(self, owner_id: str) -> None:
         owner = self._owners.get(owner_id)
         if owner is not None and not owner.held and not owner.waiting:
             del self._owners[owner_id]
 
-    def _has_place_for(self, owner: _Owner) -> bool:
-        """Whether a place is free; nobody who may have it is waiting, or it would be taken."""
-        return self._in_use < self._places and owner.held < self._share_max
-
-    def _grant(self, owner: _Owner) -> None:
-        self._turns += 1
-        owner.turn = self._turns
-        owner.held += 1
-        self._in_use += 1
-
     def _serve(self) -> None:
         """Give free places to those that wait."""
         while self._in_use < self._places:
-            waiting = [owner for owner in self._owners.values() if owner.waiting and owner.held < self._share_max]
+            waiting = [one for one in self._owners.items() if one[1].waiting and one[1].held < self._share_max]
             if not waiting:
                 return
-            owner = min(waiting, key=lambda owner: (owner.held, owner.turn))
-            waiter = owner.waiting.popleft()
+            owner_id, owner = min(waiting, key=lambda one: (one[1].held, one[1].turn))
+            waiter, _ = owner.waiting.popitem(last=False)
             self._waiting -= 1
-            self._grant(owner)
+            if waiter.done():  # cancelled, and its caller does not know yet
+                self._forget(owner_id)
+                continue
+            self._turns += 1
+            owner.turn = self._turns
+            owner.held += 1
+            self._in_use += 1
             waiter.set_result(None)
 
     def _enqueue(self, owner_id: str, waiter: asyncio.Future[None]) -> None:
-        self._find(owner_id).waiting.append(waiter)
+        owner = self._owners.get(owner_id)
+        if owner is None:  # who comes new stands behind those that have waited since
+            self._turns += 1
+            owner = self._owners[owner_id] = _Owner(self._turns)
+        owner.waiting[waiter] = None
         self._waiting += 1
         if self._waiting > self._waiting_max:
             most = max(len(owner.waiting) for owner in self._owners.values())
-            crowded = owner_id if len(self._owners[owner_id].waiting) == most else self._owner_with(most)
-            self._refuse(crowded, self._owners[crowded].waiting[-1])
+            crowded = owner_id if len(owner.waiting) == most else self._owner_with(most)
+            self._refuse(crowded, next(reversed(self._owners[crowded].waiting)))
 
     def _owner_with(self, waiting: int) -> str:
         return next(owner_id for owner_id, owner in self._owners.items() if len(owner.waiting) == waiting)
@@ -166,6 +179,6 @@ class FairShares:
         """Wait no more."""
         owner = self._owners.get(owner_id)
         if owner is not None and waiter in owner.waiting:
-            owner.waiting.remove(waiter)
+            del owner.waiting[waiter]
             self._waiting -= 1
             self._forget(owner_id)

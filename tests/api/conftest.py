@@ -121,9 +121,7 @@ def queue(shared_queue: Server, partner: FakePartner) -> Iterator[Server]:
     partner.script("/json", reply(200, b'{"made":true}'))
     yield shared_queue
     partner.release()
-    wait_until(
-        lambda: {row["held"] for row in shared_queue.cli("workspaces", "list", "--json")} == {"0"}, "no run is left"
-    )
+    wait_until(lambda: not shared_queue.busy_workspaces(), "no run is left")
     shared_queue.settled()
 
 
@@ -210,7 +208,7 @@ def ask_raw() -> Callable[[Server, str, str], tuple[int, dict[str, str], str]]:
 
     def ask(server: Server, method: str, target: str) -> tuple[int, dict[str, str], str]:
         host, port = server.url.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        connection = http.client.HTTPConnection(host, int(port), timeout=60)
         try:
             connection.putrequest(method, target, skip_accept_encoding=True)
             connection.putheader("X-API-Key", server.key)

@@ -113,7 +113,7 @@ class Client:
             assert told.pop("queue_position") == 0
         return {name: value for name, value in told.items() if name != "request_id" and not name.endswith("_url")}
 
-    def completed(self, request_id: str, model: str = "fake/json-1", seconds: float = 20) -> Mapping[str, Any]:
+    def completed(self, request_id: str, model: str = "fake/json-1", seconds: float = 60) -> Mapping[str, Any]:
         """Wait until a run has ended; how it stands then."""
         told: Mapping[str, Any] = {}
 

@@ -121,7 +121,7 @@ def test_refusal_of_a_workspace_has_the_error_shape(
     """Every way a workspace is refused; and a body too large."""
     key = router.new_workspace(new_name(), *options)
     content = b"{}" if options else b" " * (64 * 1024 * 1024 + 1)
-    response = httpx.post(router.url + _RUN, content=content, headers={"X-API-Key": key}, timeout=30)
+    response = httpx.post(router.url + _RUN, content=content, headers={"X-API-Key": key}, timeout=60)
     assert response.status_code == status
     _is_well_formed(response, _V2)
 

@@ -26,6 +26,7 @@ LINK: Final = re.compile(r"https?://(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0
 PROTO: Final = b"x-forwarded-proto"
 HOST: Final = b"x-forwarded-host"
 PREFIX: Final = b"x-forwarded-prefix"
+FOR: Final = b"x-forwarded-for"
 
 
 def _scope(
@@ -184,6 +185,32 @@ def test_links_are_well_formed_whatever_is_sent(host: str, forwarded: str, proto
         made = BEHIND.of(_scope(*headers, client=(client, 1), host=host))
         assert LINK.fullmatch(made), made
         assert len(made) <= BASE_URL_MAX
+
+
+@for_each(
+    "header, address",
+    [
+        ((FOR, "1.1.1.1, 198.51.100.7"), "198.51.100.7"),
+        ((FOR, "1.1.1.1, 198.51.100.7, 10.0.0.9"), "198.51.100.7"),
+        ((FOR, "1.1.1.1, somebody"), None),
+        ((b"forwarded", "for=1.1.1.1, for=198.51.100.7;proto=https"), "198.51.100.7"),
+        ((b"forwarded", 'for="198.51.100.7:4711"'), "198.51.100.7"),
+        ((b"forwarded", 'for=1.1.1.1, for="[2001:db8::7]:4711"'), "2001:db8::7"),
+        ((b"forwarded", "for=1.1.1.1, for=_hidden"), None),
+        ((b"forwarded", "for=1.1.1.1, proto=https"), None),
+        ((b"forwarded", "for=1.1.1.1, for=198.51.100.7, ="), None),
+    ],
+)
+def test_caller_is_the_last_that_is_no_proxy(header: tuple[bytes, str], address: str | None) -> None:
+    """What a caller writes before it changes nothing: neither who is counted at logins, nor what the audit log has."""
+    found = BEHIND.caller_of(_scope(header))
+    assert (None if found is None else str(found)) == address
+
+
+def test_caller_of_a_stranger_is_the_stranger() -> None:
+    """A peer that is not trusted is the caller, whatever it says."""
+    told = ((FOR, "1.1.1.1"), (b"forwarded", "for=1.1.1.1"))
+    assert str(BEHIND.caller_of(_scope(*told, client=("192.0.2.1", 1)))) == "192.0.2.1"
 
 
 def test_longest_link_is_within_its_bound() -> None:

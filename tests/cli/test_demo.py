@@ -40,7 +40,8 @@ def test_everything_is_run_and_shown_also_on_a_photo(tmp_path: Path) -> None:
     assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 12
     assert re.search(r"^a workflow on it +200 ", shown.stdout, re.MULTILINE)
     assert re.search(r"^a workflow to a clip +200 .* 24 frames ", shown.stdout, re.MULTILINE)
-    assert shown.stdout.endswith("The books are right.\n")
+    assert "The books are right.\n" in shown.stdout
+    assert shown.stdout.endswith("sign in with the key in demo-data/first-operator-key.\n")
     _check_results(tmp_path / "demo-output")
     _check_photo(tmp_path)
 

@@ -65,6 +65,11 @@ def test_deployment_is_stopped_started_and_deleted(ran: Ran) -> None:
         (("create", "Not_A_Label"), "A name has 1 to 40 characters"),
         (("create", "a", "--pack", "x", "--no-packs"), "name packs, or ask for none of them"),
         (("create", "a", "--pack", ""), "names of 1 to 255 characters"),
+        (("create", "a", "--pool", "GPU"), "A pool must be 1 to 32 of a-z, 0-9 and -"),
+        (("set", "pictures-00000000", "--pool", "gpu"), "there is no deployment pictures-00000000"),
+        (("set", "pictures-00000000", "--pool", ""), "A pool must be 1 to 32"),
+        (("set", "pictures-00000000"), "name a pool with --pool, or ask for none with --no-pool"),
+        (("set", "pictures-00000000", "--pool", "gpu", "--no-pool"), "name a pool with --pool"),
         (("release", "pictures-00000000"), "there is no deployment pictures-00000000"),
         (("stop", "../x"), "there is no deployment ../x"),
     ],
@@ -75,6 +80,18 @@ def test_impossible_deployment_is_refused_in_one_line(ran: Ran, arguments: tuple
     assert result.exit_code in (1, 2)
     assert told in result.output
     assert ran("list").output == "There are no deployments.\n"
+
+
+@pytest.mark.req("M-05")
+def test_pool_of_a_deployment_is_given_changed_and_taken_away(ran: Ran) -> None:
+    """It is listed, and each command says where its jobs are executed now."""
+    id_ = json.loads(ran("create", "pictures", "--pool", "gpu", "--json").output)["id"]
+    header, row = ran("list").output.splitlines()
+    assert "gpu" in row[header.index("pool") :]
+    assert ran("set", id_, "--pool", "cpu").output == f"Jobs of {id_} are executed in the pool cpu.\n"
+    assert [one["pool"] for one in json.loads(ran("list", "--json").output)] == ["cpu"]
+    assert ran("set", id_, "--no-pool").output == f"Jobs of {id_} are executed where other rules say.\n"
+    assert json.loads(ran("set", id_, "--no-pool", "--json").output)["pool"] is None
 
 
 @pytest.mark.req("J-09")

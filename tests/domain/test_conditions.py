@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.domain.conditions import ConditionFile, all_hold, condition, conditions, text_of
+from fairlead.domain.pointers import ConditionFile, all_hold, condition, conditions, text_of
 
 
 def holds(document: Any, **said: Any) -> bool:

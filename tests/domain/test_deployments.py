@@ -20,6 +20,7 @@ from fairlead.domain.deployments import (
     pack_set,
     refuse_job,
     refuse_name,
+    refuse_pool,
 )
 
 
@@ -52,6 +53,12 @@ def test_domain_label_is_a_good_deployment_name(name: str) -> None:
 def test_name_that_is_no_domain_label_is_refused(name: str) -> None:
     """What could not stand in an address, or would read otherwise there, is no name."""
     assert refuse_name(name) is not None
+
+
+@pytest.mark.parametrize(("pool", "refused"), [(None, False), ("gpu", False), ("", True), ("GPU", True)])
+def test_pool_of_a_deployment_is_named_as_pools_are(pool: str | None, *, refused: bool) -> None:
+    """It has none of its own, or one of a name that settings and commands take."""
+    assert (refuse_pool(pool) is not None) is refused
 
 
 @given(st.text(max_size=80))

@@ -114,6 +114,7 @@ _DEPLOYMENT: Final = f"{_DEPLOYMENTS}/{{deployment_id}}"
 DEPLOYMENTS: Final = (
     Attack("GET", _DEPLOYMENTS, 200),
     Attack("GET", _DEPLOYMENT, 404),
+    Attack("PATCH", _DEPLOYMENT, 404, json={"pool": "intruders"}),
     Attack("GET", f"{_DEPLOYMENT}/releases", 404),
     Attack("POST", f"{_DEPLOYMENT}/releases", 404, json={"node_packs": []}),
     Attack("POST", f"{_DEPLOYMENT}/stop", 404),

@@ -265,9 +265,10 @@ _VARYING: Final = (
     (re.compile(r"\b\d{13}\b"), "<ms>"),
     (re.compile(r'"(number|priority|queue_remaining|created|seed)":\d+'), r'"\1":<n>'),
     (re.compile(r'"(id|text)":"[^"]*"'), r'"\1":"<text>"'),
-    (re.compile(r"^(fairlead_\S+) [\d.e+-]+$", re.MULTILINE), r"\1 <figure>"),  # metrics move by themselves
 )
 _UNCOMPARED: Final = {"date", "x-service-request-id"}
+_OF_A_SUCCESS: Final = {"content-length", "retry-after"}
+"""Of what is the intruder's own, and moves: how long it is, and how far."""
 
 
 def _members(answer: httpx.Response) -> str:
@@ -284,6 +285,6 @@ def shape(answer: httpx.Response, things: Things) -> tuple[int, Mapping[str, str
     text = text.replace(f'"{things["provider"]}"', '"<provider>"').replace(f" {things['provider']}.", " <provider>.")
     for pattern, mark in _VARYING:
         text = pattern.sub(mark, text)
-    uncompared = _UNCOMPARED | ({"content-length"} if answer.status_code < httpx.codes.BAD_REQUEST else set())
+    uncompared = _UNCOMPARED | (_OF_A_SUCCESS if answer.status_code < httpx.codes.BAD_REQUEST else set())
     headers = {name: value for name, value in answer.headers.items() if name not in uncompared}
     return answer.status_code, headers, text

@@ -156,6 +156,7 @@ CALLS: Final[Mapping[str, Call]] = {
     "jobs_make_asset": Call(body={"hash": "{hash}", "file_path": "again.png"}),
     "jobs_delete_asset": Call(make=_some_asset),
     "jobs_create_deployment": Call(body={"name": "{new}", "node_packs": []}, make=_new_name),
+    "jobs_change_deployment": Call(body={"pool": "default"}),
     "jobs_delete_deployment": Call(make=_some_deployment),
     "jobs_publish_release": Call(body={"node_packs": []}),
     "cloud_submit_prompt": Call(body={"prompt": OWN_GRAPH}),

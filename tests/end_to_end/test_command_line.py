@@ -82,8 +82,9 @@ def sqlite_copy(source: Path, target: Path) -> Iterator[Callable[[str], object]]
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a server with one run in its books."""
-    with serving(tmp_path_factory.mktemp("used") / "data") as server:
+    """Return a server with one run in its books, which are in its data directory."""
+    data = tmp_path_factory.mktemp("used") / "data"
+    with serving(data, database=f"sqlite:///{data}/fairlead.db") as server:
         body = {"prompt": "a", "max_characters": 200, "seed": 1}
         assert server.client.post("/v2/models/local/procedural-text-1", json=body).status_code == 200
         yield server
@@ -479,6 +480,7 @@ def test_malformed_setting_is_named(ran: Command, monkeypatch: pytest.MonkeyPatc
     assert told.err.startswith("fairlead: FAIRLEAD_DEADLINE_SECONDS: ")
 
 
+@pytest.mark.single_server("it starts a server with an SQLite file again")
 def test_files_of_a_first_start_are_private(tmp_path: Path) -> None:
     """The data directory is its owner's alone; so is the file with the first key, which is shown once."""
     with serving(tmp_path / "data", arguments=("--no-local-partner",)) as server:

@@ -27,6 +27,7 @@ def _connect(server: Server) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "], ids=["nothing", "half a head"])
+@pytest.mark.single_server("it is about the silence of connections that lead to one server")
 def test_silent_connection_is_closed(server: Server, sent: bytes) -> None:
     """A caller that sends nothing, or never ends the head of its request, is hung up on."""
     with _connect(server) as connection:
@@ -34,6 +35,7 @@ def test_silent_connection_is_closed(server: Server, sent: bytes) -> None:
         assert connection.recv(1) == b""
 
 
+@pytest.mark.single_server("it is about the silence of connections that lead to one server")
 def test_used_connection_is_closed_when_it_falls_silent(server: Server) -> None:
     """After an answer a connection may be used again, but not be kept for nothing."""
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)

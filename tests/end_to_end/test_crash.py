@@ -1,6 +1,6 @@
 """A server killed in the middle of its work, and the one that is started after it.
 
-The crash is made once for each kind of database, with four kinds of runs under way: two hundred pictures of the
+The crash is made once for each kind of database, with four kinds of runs under way: a hundred pictures of the
 built-in partner, runs of a partner that honours idempotency keys, runs of one that does not, and tasks of the latter
 that it has accepted. Every test then reads the same facts.
 """
@@ -19,11 +19,11 @@ from databases import Postgres
 from fake_partner import SECRET, CatalogFolder, FakePartner, Request, reply, reply_json
 from servers import Server, serving, wait_until
 
-_PICTURES: Final = 200
+_PICTURES: Final = 100
 _ANSWERED_FIRST: Final = 20
 _FEW: Final = 12
 _PICTURE: Final = {"prompt": "a harbour at dawn", "width": 256, "height": 256}
-"""Large enough that two hundred are not made before the first twenty were read by a caller who is kept waiting."""
+"""Large enough that a hundred are not made before the first twenty were read by a caller who is kept waiting."""
 _ENV: Final = {
     "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
     "FAIRLEAD_PROVIDER_ONCE_KEY": SECRET,
@@ -78,7 +78,7 @@ def aftermath(
     answered = asyncio.run(_crash(first, shared_partner))
     shared_partner.release()
     with serving(folder / "data", database=database, catalog=catalog.path, env=_ENV) as second:
-        wait_until(lambda: second.workspace()["in_flight"] == 0, "no live runs", seconds=50, pause=0.1)
+        second.drained()
         yield Aftermath(second, answered, second.ledger(), second.audit(), shared_partner.requests())
     shared_partner.reset()
 

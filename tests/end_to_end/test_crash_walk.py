@@ -195,7 +195,7 @@ def test_no_run_is_lost_or_doubled_by_a_crash(
     walk = _Walk(step, database_of_cell, tmp_path, partner)
     walk.crash()
     with serving(walk.data, database=walk.url, catalog=walk.catalog.path, env=_ENV, arguments=_PLAIN) as second:
-        wait_until(lambda: not _live(second), "no live runs", seconds=40, pause=0.1)
+        wait_until(lambda: not _live(second), "no live runs", seconds=120, pause=0.1)
         for piece in walk.pieces:
             _told_again(walk, second, piece)
         report, ledger = second.audit(), second.ledger()

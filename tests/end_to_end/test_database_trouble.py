@@ -53,6 +53,7 @@ def _answered(server: Server, responses: list[httpx.Response]) -> None:
 
 
 @pytest.mark.req("R-29", "R-38", "R-39")
+@pytest.mark.single_server("it locks or moves an SQLite file")
 def test_locked_database_starts_no_runs(server: Server, partner: FakePartner) -> None:
     """Runs that cannot be recorded are 503 without a wait, reach no partner, and work again without a restart."""
     partner.script("/json", reply())
@@ -72,6 +73,7 @@ def test_locked_database_starts_no_runs(server: Server, partner: FakePartner) ->
 
 
 @pytest.mark.req("R-29")
+@pytest.mark.single_server("it locks or moves an SQLite file")
 def test_run_that_ends_while_the_database_is_locked_is_settled_once(server: Server, partner: FakePartner) -> None:
     """A finished run whose end cannot be recorded waits: its answer comes when its books are closed, once."""
     partner.script("/json", partner.held(reply(200, b'{"late":1}')))
@@ -91,6 +93,7 @@ def test_run_that_ends_while_the_database_is_locked_is_settled_once(server: Serv
 
 
 @pytest.mark.req("R-29")
+@pytest.mark.single_server("it locks or moves an SQLite file")
 def test_missing_database_loses_no_runs(server: Server, partner: FakePartner, tmp_path: Path) -> None:
     """A file that is moved away refuses runs and ends none; moved back, the books go on where they were."""
     partner.script("/json", reply(), partner.held(reply()))
@@ -123,7 +126,8 @@ def test_restart_of_postgresql_loses_no_runs(
     """Runs are 503 while PostgreSQL is down; one under way is answered afterwards, and the server needs no restart."""
     partner.script("/json", reply(), partner.held(reply()))
     url = own_postgres.url(own_postgres.create())
-    with serving(tmp_path / "data", database=url, catalog=catalog.path, env=_ENV, arguments=_PLAIN) as server:
+    env = {**_ENV, "FAIRLEAD_DATABASE_WAIT_SECONDS": "0"}
+    with serving(tmp_path / "data", database=url, catalog=catalog.path, env=env, arguments=_PLAIN) as server:
         responses = _runs(server, 1)
         asked = threading.Thread(target=lambda: responses.extend(_runs(server, 1)))
         asked.start()

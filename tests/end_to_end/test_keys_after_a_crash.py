@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from fake_partner import SECRET, CatalogFolder, FakePartner, echo
-from servers import Server, serving, wait_until, wait_until_async
+from servers import Server, serving, wait_until_async
 
 _CALLS: Final = 200
 _AT_ONCE: Final = 40
@@ -113,7 +113,7 @@ def test_call_with_a_key_is_never_made_twice_by_a_crash(
     with serving(
         tmp_path / "data", database=either_database, catalog=catalog.path, env=_ENV, arguments=_PLAIN
     ) as second:
-        wait_until(lambda: second.workspace()["in_flight"] == 0, "no live runs", seconds=50, pause=0.1)
+        second.drained()
         after = asyncio.run(_again(second))
         report = second.audit()
     assert len(after) == _CALLS

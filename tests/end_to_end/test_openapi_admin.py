@@ -71,7 +71,8 @@ def _made(server: Server, key: str) -> dict[str, str]:
     """Make one of everything that paths name; each by its parameter."""
     path, headers = f"{_PREFIX}workspaces/alice", {"X-API-Key": key}
     own = {"X-API-Key": server.new_workspace("alice")}
-    run = server.client.post("/v2/models/fake/json-1", json={"prompt": "x"}, headers=own)
+    kept = {"Idempotency-Key": "kept", **own}  # the result of a run without a key is its caller's alone
+    run = server.client.post("/v2/models/fake/json-1", json={"prompt": "x"}, headers=kept)
     names = {"workspace": "alice", "provider": "fake", "model": "json-1"}
     names["run_id"] = run.headers["x-service-request-id"]
     for name, noun, body in (

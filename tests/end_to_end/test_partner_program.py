@@ -9,6 +9,8 @@ import pytest
 
 from servers import Server, serving, wait_until
 
+pytestmark = pytest.mark.single_server("it looks at the child processes of one server")
+
 MODEL = "/v2/models/local/procedural-text-1"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from end_to_end.test_workflows import ENV as JOBS
 from end_to_end.workflow_clients import WorkflowClient, node, shown
@@ -28,6 +29,7 @@ def _asked(server: Server, answers: list[httpx.Response]) -> threading.Thread:
     return asked
 
 
+@pytest.mark.single_server("it sends a signal to one server")
 def test_server_that_drains_says_so_and_still_answers(
     tmp_path: Path, catalog: CatalogFolder, partner: FakePartner
 ) -> None:
@@ -70,7 +72,7 @@ def test_run_that_outlives_the_drain_is_refused_in_the_routers_format(
     assert server.logged("UnexpectedError") == []
     partner.release()
     with serving(tmp_path / "data", catalog=catalog.path, env=_ENV, arguments=_PLAIN) as second:
-        second.idle()
+        second.drained()
 
 
 def test_stopping_server_has_the_models_run_that_its_own_jobs_need(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def _told_apart(world: World, attack: Attack, path: str, things: Things) -> Iter
         return
     _rested(world.intruder)
     answers = shape(theirs, things), shape(_ask(world, attack, path, absent, credential), absent)
-    if answers[0] != answers[1]:
+    if answers[0] != answers[1] and path != "/metrics":  # asking for metrics changes them
         yield f"answers {answers[0]}, and where there is nothing {answers[1]}"
     if leaked := _leaks(world, attack, things, theirs):
         yield f"tells {leaked}"

@@ -1,7 +1,8 @@
 """docs/catalog.md is what the rate cards say."""
 
 from catalog_samples import shipped_catalog
-from fairlead.cli.catalog import page_of, price_rows
+from fairlead.cli.catalog import page_of
+from fairlead.operations.catalog import price_rows
 from form.sources import DOCS
 
 

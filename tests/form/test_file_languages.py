@@ -7,12 +7,12 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from fairlead.domain import conditions
+from fairlead.domain import pointers
 from fairlead.providers import spec_files
 from fairlead.storage.catalog import files as catalog_files
 from form.sources import DOCS
 
-_LANGUAGES = [("provider-files.md", spec_files), ("provider-files.md", conditions), ("catalog-files.md", catalog_files)]
+_LANGUAGES = [("provider-files.md", spec_files), ("provider-files.md", pointers), ("catalog-files.md", catalog_files)]
 
 
 @pytest.mark.parametrize(("page", "module"), _LANGUAGES)

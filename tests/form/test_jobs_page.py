@@ -11,7 +11,7 @@ from fairlead.domain.jobs.states import JobStatus
 from fairlead.operations.jobs.watch import STREAMS_MAX
 from form.sources import DOCS, PACKAGE
 
-_ROUTE: Final = re.compile(r"^\| `((?:GET|HEAD|POST|DELETE) /\S+)` \|", re.MULTILINE)
+_ROUTE: Final = re.compile(r"^\| `((?:GET|HEAD|POST|PATCH|DELETE) /\S+)` \|", re.MULTILINE)
 _WORDED: Final = re.compile(r"_Worded\((?P<status>\d{3}|METHOD_NOT_ALLOWED), \"(?P<code>\w+)\"")
 _FINDING: Final = re.compile(r"Finding\([^\"]*\"(\w+)\"")
 _COUNT: Final = re.compile(r"\"(\w+_(?:count|classes|truncated))\"")

@@ -25,6 +25,7 @@ _LONG: Final = frozenset(
 
 
 _LARGE_FOLDERS: Final = {
+    "src/fairlead/storage/db/migrations/versions": 40,  # a module for each version of the schema
     "src/fairlead_partners/simulator/vendors": 39,  # a module for each vendor
 }
 """Folders with more files than others may have, and how many they may have."""
@@ -35,30 +36,24 @@ _SMALL: Final = frozenset(
         "fairlead.domain.accounts.editor_documents",
         "fairlead.domain.catalog.identifiers",
         "fairlead.domain.catalog.operations",
-        "fairlead.domain.days",
         "fairlead.domain.jobs.errors",
         "fairlead.domain.jobs.subscriptions",
         "fairlead.domain.ledger.markups",
         "fairlead.domain.origins",
-        "fairlead.domain.work.entries",
         "fairlead.domain.work.states",
         "fairlead.engine.hosts.classes",
         "fairlead.engine.media.streams",
         "fairlead.engine.packs.shims.scaling",
         "fairlead.engine.packs.shims.web",
         "fairlead.engine.texts.bounds",
-        "fairlead.messaging.messaging",
         "fairlead.operations.clock",
         "fairlead.operations.jobs.store",
         "fairlead.operations.runs.awaited",
-        "fairlead.server.moderation",
         "fairlead.storage.blobs.errors",
         "fairlead.workers.deployments",
-        "fairlead.workers.periodic",
         "fairlead_partners.procedural.pool",
         "fairlead_partners.procedural.seeds",
         "fairlead_partners.simulator.chat",
-        "fairlead_partners.simulator.details",
         "fairlead_partners.simulator.memory",
     }
 )

@@ -54,6 +54,8 @@ _NEVER: Final = (
     "rich",
     "cryptography",  # only sealed keys and tokens
     "jwt",
+    "authlib",  # only signing in at a provider, as the next one
+    "joserfc",
     "opentelemetry",  # only traces
     "fairlead_partners",  # a program of its own
     "fairlead.api.openapi.document",  # only who asks for it

@@ -16,8 +16,8 @@ _INDEX: Final = re.compile(r"(?:://[^\s/]+|\b[\w-]+(?:\.[\w-]+)+(?::\d+)?)(?:/[\
 
 
 def test_lock_files_exist() -> None:
-    """What runs and what develops are locked apart."""
-    assert [path.name for path in _LOCKS] == ["dev.txt", "run.txt"]
+    """What runs, what develops and what checks the kit are locked apart."""
+    assert [path.name for path in _LOCKS] == ["dev.txt", "kit.txt", "run.txt"]
 
 
 @pytest.mark.parametrize("lock", _LOCKS, ids=lambda path: path.name)

@@ -5,7 +5,7 @@ from typing import Final
 
 from form.sources import modules
 
-_WEB_SERVER: Final = {"web", "sockets"}
+_WEB_SERVER: Final = {"web", "web_server", "sockets"}
 """These build upon a web server whose parts are set so."""
 
 

@@ -59,7 +59,7 @@ async def serving(
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=5)
+            await asyncio.wait(tasks, timeout=60)
         await server.wait_closed()
 
 

@@ -30,7 +30,7 @@ async def _opened() -> AsyncIterator[Transport]:
         await transport.close()
 
 
-async def _post(transport: Transport, url: str, content: bytes | None = b"{}", seconds: float = 20) -> Reply:
+async def _post(transport: Transport, url: str, content: bytes | None = b"{}", seconds: float = 60) -> Reply:
     return await transport.send("POST", url, {}, content, seconds=seconds, limit=2 * _LARGE)
 
 

@@ -21,7 +21,7 @@ class Told:
 
     async def all(self, number: int) -> list[str]:
         """So many names, in the order in which they were told, once nobody else is."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             names = [(await self._told.get())[0] for _ in range(number)]
         await asyncio.sleep(_SHORT * 2)
         assert self._told.empty()
@@ -29,7 +29,7 @@ class Told:
 
     async def seconds(self) -> float:
         """What the next is told."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return (await self._told.get())[1]
 
 

@@ -26,7 +26,7 @@ async def _opened() -> AsyncIterator[Transport]:
         await transport.close()
 
 
-async def _fetch(transport: Transport, url: str, sink: Sink, limit: int = 1 << 30, seconds: float = 20) -> Received:
+async def _fetch(transport: Transport, url: str, sink: Sink, limit: int = 1 << 30, seconds: float = 60) -> Received:
     return await transport.fetch(url, {"X-A": "b"}, seconds=seconds, limit=limit, sink=sink, guarded=False)
 
 

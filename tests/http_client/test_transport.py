@@ -35,7 +35,7 @@ def send(partner: FakePartner) -> Send:
     """Return a function that sends one request to a path of the partner, or to another address."""
 
     def send_once(
-        *, url: str = "", method: str = "POST", content: bytes | None = b"{}", seconds: float = 20, limit: int = _LIMIT
+        *, url: str = "", method: str = "POST", content: bytes | None = b"{}", seconds: float = 60, limit: int = _LIMIT
     ) -> Reply:
         return asyncio.run(_send(url or partner.url + "/x", method, content, seconds, limit))
 

@@ -30,7 +30,7 @@ def _knows(*answers: Sequence[str]) -> tuple[Resolver, list[str]]:
 
 
 async def _get(transport: Transport, url: str, *, guarded: bool = True) -> int:
-    reply = await transport.send("GET", url, {}, None, seconds=5, limit=1000, guarded=guarded)
+    reply = await transport.send("GET", url, {}, None, seconds=60, limit=1000, guarded=guarded)
     return reply.status
 
 
@@ -78,7 +78,7 @@ def test_guarded_request_never_reaches_this_machine(host: str) -> None:
                 await _get(transport, f"http://{host}:{server.port}/x")
             with pytest.raises(UnreachableError, match="refused address"):
                 await transport.fetch(
-                    f"http://{host}:{server.port}/x", {}, seconds=5, limit=10, sink=lambda _: None, guarded=True
+                    f"http://{host}:{server.port}/x", {}, seconds=60, limit=10, sink=lambda _: None, guarded=True
                 )
             assert server.accepted == 0
             await transport.close()
@@ -202,9 +202,9 @@ def test_malformed_header_is_refused_before_connecting() -> None:
             transport = Transport()
             for headers in ({"X": "a\r\nY: b"}, {"X\r\nY": "b"}, {"Content-Length": "0"}):
                 with pytest.raises(UnreachableError):
-                    await transport.send("POST", server.url, headers, b"", seconds=5, limit=10)
+                    await transport.send("POST", server.url, headers, b"", seconds=60, limit=10)
             with pytest.raises(UnreachableError):
-                await transport.send("POST", server.url + "\r\nX: y", {}, b"", seconds=5, limit=10)
+                await transport.send("POST", server.url + "\r\nX: y", {}, b"", seconds=60, limit=10)
             assert server.accepted == 0
             assert not issubclass(UnreachableError, BrokenOffError)
 

@@ -63,7 +63,7 @@ def _transport(certificate: Path) -> Transport:
     return Transport(resolver=_resolver, trust=lambda: ssl.create_default_context(cafile=certificate))
 
 
-async def _post(transport: Transport, url: str, content: bytes = b"{}", seconds: float = 20) -> bytes:
+async def _post(transport: Transport, url: str, content: bytes = b"{}", seconds: float = 60) -> bytes:
     reply = await transport.send("POST", url, {}, content, seconds=seconds, limit=1 << 24)
     return reply.content
 

@@ -7,6 +7,7 @@ import pytest
 
 from fairlead.domain.jobs.events import (
     Cached,
+    Counted,
     EventEnvelope,
     Executed,
     Executing,
@@ -45,6 +46,7 @@ EVENTS: Final[list[JobEvent]] = [
     Notice("A sentence."),
     Preview(PLACE, "image/png", b"\x00\xff"),
     ProgressText(PLACE, "größer"),
+    Counted(2),
 ]
 
 

@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
+from fairlead.observing.blobs import BlobTrouble
 from fairlead.observing.deliveries import WebhookGivenUp, WebhookTried
+from fairlead.observing.installation import InstallationSeen
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
     AssetCopied,
     AssetCopyFailed,
-    BlobTrouble,
     DatabaseTrouble,
     FaultAnswered,
     PartnerReportedMore,
@@ -40,13 +41,14 @@ def test_run_is_counted_by_model_provider_and_result() -> None:
     """A run counts by model, provider and result, with its charge and both parts of its time."""
     metrics = Metrics()
     metrics.observe(ENDED)
-    page = metrics.page().decode()
+    page = metrics.page(NOTHING_SEEN).decode()
     assert 'fairlead_runs_total{bucket="success",model="acme/x",provider="acme"} 1.0' in page
     assert 'fairlead_charged_dollars_total{model="acme/x",provider="acme"} 0.5' in page
     assert "fairlead_run_own_seconds_sum 0.25" in page
     assert 'fairlead_run_partner_seconds_sum{provider="acme"} 1.25' in page
 
 
+NOTHING_SEEN = InstallationSeen()
 TIMES = st.one_of(st.sampled_from([*PARTNER_SECONDS, 0.0, 9_999.0]), st.floats(0, 4_000))
 
 
@@ -58,7 +60,7 @@ def test_histogram_agrees_with_that_of_prometheus(times: list[float]) -> None:
     for seconds in times:
         metrics.observe(msgspec.structs.replace(ENDED, seconds=seconds, partner_seconds=seconds))
         histogram.labels("acme").observe(seconds)
-    ours = lines_of(metrics.page(), "fairlead_run_partner_seconds_")
+    ours = lines_of(metrics.page(NOTHING_SEEN), "fairlead_run_partner_seconds_")
     assert ours == lines_of(generate_latest(registry), "seconds_")
 
 
@@ -86,7 +88,7 @@ def test_lost_runs_and_departed_callers_are_counted() -> None:
     """What an operator should look into has counters of its own."""
     metrics = Metrics()
     metrics.observe(msgspec.structs.replace(ENDED, result="lost", charge=0, caller_left=True))
-    page = metrics.page().decode()
+    page = metrics.page(NOTHING_SEEN).decode()
     assert "fairlead_runs_outcome_unknown_total 1.0" in page
     assert "fairlead_callers_left_total 1.0" in page
     assert "fairlead_charged_dollars_total{" not in page
@@ -99,7 +101,7 @@ def test_faults_events_and_waiting_entries_are_counted() -> None:
     metrics.observe(DatabaseTrouble("admit", "locked"))
     metrics.journals += [lambda: 5, lambda: 2]
     metrics.observe(ServerReady("http://x"))
-    page = metrics.page().decode()
+    page = metrics.page(NOTHING_SEEN).decode()
     assert 'fairlead_faults_answered_total{bucket="unauthorized"} 1.0' in page
     assert 'fairlead_events_total{kind="DatabaseTrouble"} 1.0' in page
     assert "fairlead_journal_entries_waiting 7.0" in page
@@ -110,7 +112,7 @@ def test_report_beyond_a_hold_is_counted_with_what_it_costs_us() -> None:
     metrics = Metrics()
     for _ in range(2):
         metrics.observe(PartnerReportedMore("run-1", "acme/x", "fal", charged=15_000_000, reported=40_000_000))
-    page = metrics.page().decode()
+    page = metrics.page(NOTHING_SEEN).decode()
     assert 'fairlead_runs_reported_more_total{model="acme/x",provider="fal"} 2.0' in page
     assert 'fairlead_uncharged_dollars_total{model="acme/x",provider="fal"} 0.5' in page
 
@@ -122,7 +124,7 @@ def test_copied_assets_are_counted() -> None:
         metrics.observe(AssetCopied("run-1", "acme", "image/png", size))
     metrics.observe(AssetCopyFailed("run-1", "acme", "https://cdn.example/a", "too_slow"))
     metrics.observe(BlobTrouble("sweep assets", "full"))
-    page = metrics.page().decode()
+    page = metrics.page(NOTHING_SEEN).decode()
     assert 'fairlead_assets_copied_total{provider="acme"} 2.0' in page
     assert 'fairlead_asset_bytes_copied_total{provider="acme"} 12.0' in page
     assert 'fairlead_asset_copies_failed_total{provider="acme",reason="too_slow"} 1.0' in page
@@ -135,7 +137,7 @@ def test_webhook_tries_are_counted() -> None:
     metrics.observe(WebhookTried("run-1", 1, 500, 503, None, delivered=False))
     metrics.observe(WebhookTried("run-1", 2, 250, 204, None, delivered=True))
     metrics.observe(WebhookGivenUp("run-2", 8, 503, None))
-    page = metrics.page().decode()
+    page = metrics.page(NOTHING_SEEN).decode()
     assert 'fairlead_webhook_tries_total{result="failed"} 1.0' in page
     assert 'fairlead_webhook_tries_total{result="delivered"} 1.0' in page
     assert "fairlead_webhook_seconds_sum 0.75" in page

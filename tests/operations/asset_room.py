@@ -16,7 +16,7 @@ from fairlead.operations.assets.moderation import Judge, Moderation
 from fairlead.operations.assets.records import Assets
 from fairlead.operations.assets.results import AssetSweeper
 from fairlead.operations.clock import Clock
-from fairlead.storage.blobs.store import local_blobs
+from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,8 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.runs.entries import IdempotencyKey
 from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.runs.selection import RouteOptions
-from fairlead.http_client.transport import Transport
+from fairlead.http_client.outcomes import Reply
+from fairlead.http_client.transport import Received, Transport
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import Sealer
@@ -50,9 +52,11 @@ from fairlead.providers.health import Healths
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
 from fairlead.server.messaging import publish_changed_runs, publish_released
-from fairlead.storage.blobs.store import StoredBlobs, local_blobs
+from fairlead.storage.blobs.opening import local_blobs
+from fairlead.storage.blobs.store import StoredBlobs
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.runs.journal import Journal
+from fairlead.storage.runs.entries import RunJournal, write_entries
+from fairlead.storage.work.journal import Journal
 from messaging.lossy import HeldEventHub, LossyWakeups
 
 DOLLAR: Final = 100_000_000
@@ -187,13 +191,15 @@ def idempotency_key(name: str = "key-1", fingerprint: str = "call-1", expires_at
     return IdempotencyKey(name, fingerprint, expires_at)
 
 
+_IN_TRANSACTION: Final = ContextVar("in_transaction", default=False)
+
+
 class Guarded:
-    """A database that knows whether a transaction is open, and goes away when told so."""
+    """A database whose work knows that it is in a transaction, and that goes away when told so."""
 
     def __init__(self, database: Database) -> None:
         """Stand before a real database."""
         self._database = database
-        self.open = 0
         self.refused = 0
         self.refusals = 0
         self.refused_writes = 0
@@ -222,19 +228,37 @@ class Guarded:
             self.refusals -= 1
             self.refused += 1
             raise DatabaseUnavailableError("away")
-        self.open += 1
+        token = _IN_TRANSACTION.set(True)
         try:
             return await do(work)
         finally:
-            self.open -= 1
+            _IN_TRANSACTION.reset(token)
+
+
+class WatchedTransport(Transport):
+    """Connections to partners, and how many requests were made by the work of a transaction.
+
+    What counts is the transaction of the same task: that of another run may well be open meanwhile.
+    """
+
+    in_transaction = 0
+
+    async def send(self, *request: Any, **options: Any) -> Reply:
+        """Send as a transport does, and count a request made in a transaction."""
+        self.in_transaction += _IN_TRANSACTION.get()
+        return await super().send(*request, **options)
+
+    async def fetch(self, *request: Any, **options: Any) -> Received:
+        """Fetch as a transport does, and count a request made in a transaction."""
+        self.in_transaction += _IN_TRANSACTION.get()
+        return await super().fetch(*request, **options)
 
 
 class Partner:
-    """A real HTTP server that answers what it is told to, remembers calls, and refuses any made in a transaction."""
+    """A real HTTP server that answers what it is told to, and remembers calls."""
 
-    def __init__(self, database: Guarded) -> None:
+    def __init__(self) -> None:
         """Begin to answer with a finished generation."""
-        self._database = database
         self.answers: dict[str, Any] = {"/now": DONE, "/later": {"id": "task-7"}, "/later/task-7": DONE}
         for name in ("spare", "third", "locked"):
             self.answers |= {f"/{name}{path}": self.answers[path] for path in ("/now", "/later", "/later/task-7")}
@@ -244,7 +268,6 @@ class Partner:
         self.bodies: list[bytes] = []
         self.credentials: list[str | None] = []
         self.keys: list[str | None] = []
-        self.in_transaction = 0
         self.before: Hook | None = None
         self.base_url = ""
         self._runner: web.AppRunner | None = None
@@ -265,7 +288,6 @@ class Partner:
             await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        self.in_transaction += self._database.open
         self.calls.append(f"{request.method} {request.path}")
         self.keys.append(request.headers.get("Idempotency-Key"))
         self.credentials.append(request.headers.get("Authorization"))
@@ -303,17 +325,17 @@ class Server:
         self.providers = providers_at(partner.base_url)
         observe = self.seen.append
         self.catalog = CatalogKeeper([folder], self.providers, FLAG, self.clock, observe)
-        self.transport = Transport(trusted=[partner.base_url])
+        self.transport = WatchedTransport(trusted=[partner.base_url])
         self.events, self.wakeups = HeldEventHub(), LossyWakeups()
         self.readers = document_readers()
         self.blobs: StoredBlobs = local_blobs(folder.parent / "blobs")
         self.bodies, self.stored = LargeBodies(self.readers), StoredDocuments(self.blobs, observe)
-        self.journal = Journal(
+        self.journal: RunJournal = Journal(
             database,
+            write_entries,
             split=lambda _entries, _error: None,
             released=publish_released(self.wakeups, Topic.RUN_RELEASED),
-            changed=publish_changed_runs(self.events),
-            unneeded=self.stored.delete_soon,
+            listener=publish_changed_runs(self.events, self.stored.delete_soon),
         )
         self.authenticator = Authenticator(database, None)
         self.own_keys = self.keeper_of_keys()
@@ -418,6 +440,21 @@ class Server:
         if isinstance(admitted, Answer):
             return admitted
         return await self.executor.answer_in_time(self.executor.start(admitted), seconds)
+
+    async def pass_on_cancels(self) -> None:
+        """Look once, and stop what was cancelled."""
+        if (found := await self.queue.look()) is not None:
+            self.queue.pass_on_cancels(found)
+
+    async def use_room(self) -> None:
+        """Look once, and give slots to what is parked."""
+        if (found := await self.queue.look()) is not None:
+            await self.queue.use_room(found)
+
+    async def time_out(self) -> int:
+        """Look once, and end what has waited too long; how much that was."""
+        found = await self.queue.look()
+        return 0 if found is None else await self.queue.time_out(found)
 
     def observed(self, kind: type) -> list[Any]:
         """Return what was observed of one kind."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fairlead.operations import readiness
+from fairlead.operations import shared_look
 from fairlead.operations.readiness import Readiness, Status
 from fairlead.storage.blobs.store import BlobsUnavailableError
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
@@ -83,8 +83,8 @@ def test_database_that_can_only_be_read_is_no_help(
     assert run(ready.check()) == (Status.DEGRADED, ["the database cannot be written"])
     counted.error = None
     assert run(ready.check()) == (Status.DEGRADED, ["the database cannot be written"])
-    monkeypatch.setattr(readiness, "_KEPT_SECONDS", 0.0)
-    ready._good_until = 0.0
+    monkeypatch.setattr(shared_look, "_KEPT_SECONDS", 0.0)
+    ready._look._good_until = 0.0
     assert run(ready.check()) == (Status.READY, [])
 
 
@@ -92,16 +92,16 @@ def test_database_that_does_not_answer_is_asked_once(
     ready: Readiness, counted: Counted, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everybody is told so in time; nobody adds to what waits for it."""
-    monkeypatch.setattr(readiness, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(shared_look, "_PATIENCE_SECONDS", 0.01)
     counted.gate.clear()
 
     async def ask() -> list[tuple[Status, list[str]]]:
         answers = [await ready.check() for _ in range(3)]
         counted.gate.set()
-        monkeypatch.setattr(readiness, "_PATIENCE_SECONDS", 30)
+        monkeypatch.setattr(shared_look, "_PATIENCE_SECONDS", 30)
         return [*answers, await ready.check()]
 
-    silent = (Status.DEGRADED, ["the database or the data directory does not answer"])
+    silent = (Status.DEGRADED, ["the database or the store for files does not answer"])
     assert run(ask()) == [silent] * 3 + [(Status.READY, [])]
     assert counted.writes == 1
 
@@ -109,7 +109,7 @@ def test_database_that_does_not_answer_is_asked_once(
 def test_data_directory_that_cannot_be_written_is_a_problem(counted: Counted, run: Run) -> None:
     """Files of jobs and results would have no place."""
     full = Readiness(counted, lambda _: None, _full)
-    assert run(full.check()) == (Status.DEGRADED, ["files cannot be written to the data directory"])
+    assert run(full.check()) == (Status.DEGRADED, ["files cannot be written to their store"])
 
 
 def test_database_of_another_version_is_not_written(
@@ -117,7 +117,7 @@ def test_database_of_another_version_is_not_written(
 ) -> None:
     """A server of a newer version has changed it, or an older one was put back."""
     run(counted.write(lambda c: c.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")))
-    assert run(ready.check()) == (Status.DEGRADED, ["the database is not at this version's schema"])
+    assert run(ready.check()) == (Status.DEGRADED, ["the database has a schema that this version cannot use"])
     assert rows == []
 
 
@@ -132,7 +132,7 @@ def test_look_that_hangs_ends_with_the_server(
     ready: Readiness, counted: Counted, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It keeps nobody from stopping."""
-    monkeypatch.setattr(readiness, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(shared_look, "_PATIENCE_SECONDS", 0.01)
     counted.gate.clear()
 
     async def ask() -> None:

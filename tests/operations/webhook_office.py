@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from fairlead.domain.runs.webhooks import DueDelivery
 from fairlead.http_client.addresses import Resolver, resolve
-from fairlead.http_client.transport import Transport
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.observing.observations import Observation
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
@@ -16,6 +15,7 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.runs.webhooks import DeliveryLog, Webhooks, allowed_addresses
 from fairlead.storage.db.database import Database
 from fake_partner import Request
+from operations.servers import WatchedTransport
 from storage.bookings import NOW
 
 WEEK_MS: Final = 7 * 24 * 3600 * 1000
@@ -65,7 +65,7 @@ class Office:
         self.jitter = 0.0
         self.clock = Clock(lambda: self.now * 1_000_000)
         allows = allowed_addresses(private=private)
-        self.transport = Transport(allows=allows, resolver=resolver)
+        self.transport = WatchedTransport(allows=allows, resolver=resolver)
         self.secrets = WebhookSecrets(database, MasterSecret(bytes(32)), self.clock)
         self.webhooks = Webhooks(
             database, self.transport, allows, self.secrets, self.clock, self.seen.append,

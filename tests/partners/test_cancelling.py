@@ -9,7 +9,7 @@ from document_reading import answer_reader
 from fairlead.domain.faults import Cancelled
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
-from fairlead.providers.classify import Accepted
+from fairlead.providers.answers import Accepted
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange, Order
 from fairlead.providers.spec_files import SPECS, load_providers

@@ -11,8 +11,8 @@ import pytest
 from document_reading import answer_reader
 from fairlead.domain.runs.outcomes import Outcome, Work
 from fairlead.http_client.transport import Transport
+from fairlead.providers.answers import Accepted
 from fairlead.providers.attempts import Attempts
-from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange, Order
 from fairlead.providers.health import CredentialRef, Health, Healths

@@ -12,8 +12,7 @@ from fairlead.domain.faults import ContentPolicyViolation
 from fairlead.domain.pointers import MISSING
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.http_client.outcomes import Reply
-from fairlead.providers.answers import AnswerDecoder, ReadReply, read_here
-from fairlead.providers.classify import Accepted, classify_answer
+from fairlead.providers.answers import Accepted, AnswerDecoder, ReadReply, classify_answer, read_here
 from fairlead.providers.spec_files import load_provider
 
 T = TypeVar("T")

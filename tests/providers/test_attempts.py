@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from fairlead.domain.faults import Fault, InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
-from fairlead.providers.classify import Accepted
+from fairlead.providers.answers import Accepted
 from fairlead.providers.credentials import OWN, Credential, Secret
 from fairlead.providers.exchange import Order
 from fairlead.providers.health import Health

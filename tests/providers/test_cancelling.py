@@ -11,8 +11,7 @@ from fairlead.domain.faults import Cancelled, InvalidInput, ProviderError, Upstr
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.outcomes import Reply
 from fairlead.providers import exchange
-from fairlead.providers.answers import read_here
-from fairlead.providers.classify import Accepted, classify_answer, classify_poll, classify_result
+from fairlead.providers.answers import Accepted, classify_answer, classify_poll, classify_result, read_here
 from fairlead.providers.credentials import Secret
 from fairlead.providers.exchange import Order
 from fairlead.providers.spec import Auth, Provider, Scheme

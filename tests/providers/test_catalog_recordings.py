@@ -30,8 +30,7 @@ from fairlead.domain.faults import (
 from fairlead.domain.pointers import find_all
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.outcomes import Reply
-from fairlead.providers.answers import read_here
-from fairlead.providers.classify import (
+from fairlead.providers.answers import (
     Accepted,
     Ended,
     Pending,
@@ -39,6 +38,7 @@ from fairlead.providers.classify import (
     classify_poll,
     classify_result,
     read_handle,
+    read_here,
 )
 from fairlead.providers.spec import Call, Polling, Protocol, Provider
 

@@ -34,8 +34,8 @@ from fairlead.domain.pointers import find_all
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
 from fairlead.operations.clock import Clock
+from fairlead.providers.answers import Accepted
 from fairlead.providers.attempts import Attempts
-from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange, Order
 from fairlead.providers.health import Healths
@@ -49,7 +49,7 @@ _SLOW_SECONDS: Final = "600"
 """Long enough for a task to stay queued while it is cancelled."""
 _POLL_SECONDS: Final = 0.01
 _HASTY_SECONDS: Final = 0.4
-_PATIENCE_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 60.0
 _ALWAYS_200: Final = {"tencent"}
 """Those whose failures are successes to HTTP."""
 _OWN_REASONS: Final = {"fal"}

@@ -23,14 +23,14 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.outcomes import Reply
-from fairlead.providers.answers import read_here
-from fairlead.providers.classify import (
+from fairlead.providers.answers import (
     HANDLE_MAX,
     REASON_MAX,
     Accepted,
     Pending,
     classify_answer,
     classify_poll,
+    read_here,
     sanitized,
 )
 from fairlead.providers.spec import Polling, Provider

@@ -10,8 +10,7 @@ from cases import for_each
 from fairlead.domain.faults import ContentPolicyViolation, InputRejected, InvalidInput, ProviderError, ProviderTimeout
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.outcomes import Reply
-from fairlead.providers.answers import read_here
-from fairlead.providers.classify import (
+from fairlead.providers.answers import (
     HANDLE_MAX,
     Accepted,
     Ended,
@@ -20,6 +19,7 @@ from fairlead.providers.classify import (
     classify_poll,
     classify_result,
     read_handle,
+    read_here,
     write_handle,
 )
 from fairlead.providers.spec import Call, Polling, Provider

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
-from fairlead.providers.classify import Accepted
+from fairlead.providers.answers import Accepted
 from fairlead.providers.credentials import Secret
 from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
 from fairlead.providers.spec import Auth, Provider, Scheme

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fairlead.domain.faults import InvalidInput
 from fairlead.domain.pointers import parse_pointer
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
-from fairlead.providers.classify import Accepted
+from fairlead.providers.answers import Accepted
 from fairlead.providers.forms import FILES_MAX, UnusableFileError, write_form
 from fairlead.providers.spec import Form, Part, Provider
 from fairlead.providers.spec_files import load_provider

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from cases import for_each
-from fairlead.domain.conditions import Condition
 from fairlead.domain.declarations import BadFileError
+from fairlead.domain.pointers import Condition
 from fairlead.providers.spec import Asking, Auth, Cooldown, Form, Part, Provider, Retry, Scheme
 from fairlead.providers.spec_files import load_provider
 

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import uvicorn
 
 from fairlead.api.http.asgi import Receive, Scope, Send
-from fairlead.server.web import WebServer
+from fairlead.server.web_server import WebServer
 
 PATIENCE: Final = 30.0
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -78,6 +78,7 @@ async def serving(
         interface="asgi3",
         log_level=log_level,
         access_log=False,
+        proxy_headers=False,
         timeout_keep_alive=keep_alive,
     )
     web = WebServer(config, PATIENCE, connections)

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Run
 from fairlead.api.http.asgi import Receive, Scope, Send, answer, read_whole
-from fairlead.server import web as bounds
+from fairlead.server import web_server
 from server.connections import Caller, serving
 
 _MIB = 2**20
@@ -131,7 +131,7 @@ def test_small_chunks_are_taken(run: Run) -> None:
 @pytest.mark.req("S-02")
 def test_half_sent_head_is_refused_in_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A head that goes on arriving is ended when it has had its time: 408, and the connection is closed."""
-    monkeypatch.setattr(bounds, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(web_server, "HEAD_SECONDS", 0.2)
 
     async def scenario() -> bytes:
         async with serving(echo, log_level="critical") as server, server.caller() as caller:

@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from fairlead.server import sockets, web
+from fairlead.server import sockets, web, web_server
 from form.sources import ROOT
 
 _SERVER: Final = {
@@ -20,7 +20,7 @@ _SERVER: Final = {
 }  # fmt: skip
 _PROTOCOL: Final = {
     "_should_upgrade", "_start_asgi_task", "_unsupported_upgrade_warning", "access_log", "access_logger", "app",
-    "client", "connection_made", "connections", "cycle",
+    "client", "connection_lost", "connection_made", "connections", "cycle",
     "data_received", "expect_100_continue", "flow", "handle_websocket_upgrade", "headers", "logger", "loop", "on_body",
     "on_header", "on_headers_complete", "on_message_begin", "on_message_complete", "on_response_complete", "on_url",
     "parser", "pipeline", "scheme", "scope", "send_400_response", "server", "server_state", "transport", "url",
@@ -41,7 +41,7 @@ _PINNED: Final = {"uvicorn": r"uvicorn>=0\.(\d+),<0\.(\d+)", "websockets": r"web
 @pytest.mark.parametrize(
     ("ours", "theirs", "listed"),
     [
-        (web.WebServer, uvicorn.Server, _SERVER),
+        (web_server.WebServer, uvicorn.Server, _SERVER),
         (web.WebProtocol, HttpToolsProtocol, _PROTOCOL),
         (web.WebExchange, RequestResponseCycle, _EXCHANGE),
         (sockets.SocketProtocol, WebSocketsSansIOProtocol, _SOCKET),

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from document_reading import document_readers
 from fairlead.domain.runs.queue import Throughput
+from fairlead.domain.work.entries import Released
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
@@ -22,7 +23,7 @@ from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import Observation, RunEnded, RunTakenOver, UnexpectedError
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.accounts.sweeping import AccountSweeper
+from fairlead.operations.accounts.sweeping import AccountSweeper, KeptDays, RecordSweeper
 from fairlead.operations.assets.results import AssetCopier, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
@@ -51,7 +52,8 @@ from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import CredentialRef, Health, Healths
 from fairlead.server.messaging import publish_released
 from fairlead.storage.db.tables import runs
-from fairlead.storage.runs.journal import Journal
+from fairlead.storage.runs.entries import RunJournal, Written, write_entries
+from fairlead.storage.work.journal import Journal
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.work import WorkLoop
 from operations.servers import FLAG, leg_text, model_text
@@ -135,11 +137,17 @@ class SimulatedServer:
         # Every body is a blob here: what may go wrong with those goes wrong.
         bodies, stored = LargeBodies(document_readers()), StoredDocuments(world.blobs, observe, inline_bytes=0)
         wakeups = LocalWakeups()
-        self.journal = Journal(
+
+        def delete_unneeded(written: Written) -> None:
+            if written.unneeded:
+                stored.delete_soon(written.unneeded)
+
+        self.journal: RunJournal = Journal(
             database,
+            write_entries,
             split=self._split,
             released=publish_released(wakeups, Topic.RUN_RELEASED),
-            unneeded=stored.delete_soon,
+            listener=delete_unneeded,
         )
         results = Results(world.blobs)
         replayer = Replayer(database, results, clock, most=_LARGEST_REPLAY, with_links=3600)
@@ -170,9 +178,10 @@ class SimulatedServer:
         )
         store = WorkStore(self.journal, observe, "Runs cannot be recorded.")
         queue: RunQueue = WorkQueue(work, database, store, clock, observe, self.presence, timeout_ms)
-        self.queue_worker = WorkLoop(queue, Places(_PLACES), observe, awaited=AwaitedRuns().workspaces)
+        self.queue_worker = WorkLoop(queue, Places(_PLACES), observe, awaited=AwaitedRuns().runs)
         wakeups.listen(
-            Topic.RUN_RELEASED, lambda found: self.queue_worker.tell([(one.id, one.workspace_id) for one in found])
+            Topic.RUN_RELEASED,
+            lambda found: self.queue_worker.tell([Released(one.id, one.workspace_id, one.pool) for one in found]),
         )
         self.collector = Collector(database, results, clock, throughput)
         self.canceller = Canceller(database, self.journal, wakeups, clock, observe, WEEK_MS)
@@ -185,6 +194,7 @@ class SimulatedServer:
             cast("AssetSweeper", still),
             replayer,
             AccountSweeper(database, clock, observe),
+            RecordSweeper(database, clock, observe, KeptDays()),
             observe,
         )
 

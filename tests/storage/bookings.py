@@ -17,10 +17,10 @@ from fairlead.domain.runs.entries import (
     LiveRun,
     Redirection,
     Settlement,
-    TakeOver,
     Verdict,
 )
 from fairlead.domain.runs.states import RunState
+from fairlead.domain.work.entries import TakeOver
 from fairlead.storage.accounts import workspaces as callers
 from fairlead.storage.db.database import Database
 from fairlead.storage.runs.entries import write_entries

@@ -14,6 +14,8 @@ from conftest import Run
 from fairlead.domain.accounts.callers import Billing, Caller
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import LiveRun
+from fairlead.domain.work.entries import Released
+from fairlead.domain.work.pools import DEFAULT_POOL
 from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunWithdrawn, UnexpectedError
 from fairlead.operations.accounts.authenticate import ApiKey
@@ -51,9 +53,9 @@ def books(database: Database, run: Run) -> Books:
 
 
 @pytest.fixture
-def partner(database: Database, run: Run) -> Iterator[Partner]:
+def partner(run: Run) -> Iterator[Partner]:
     """Return a listening partner."""
-    started = Partner(Guarded(database))
+    started = Partner()
     run(started.start())
     yield started
     run(started.stop())
@@ -96,9 +98,9 @@ async def working(
 ) -> AsyncIterator[WorkLoop]:
     """A worker at work, woken by the journal, and stopped afterwards as the server stops it."""
     awaited = awaited or AwaitedRuns()
-    worker = WorkLoop(queue or server.queue, Places(places), server.seen.append, awaited=awaited.workspaces)
+    worker = WorkLoop(queue or server.queue, Places(places), server.seen.append, awaited=awaited.runs)
     leave = server.wakeups.listen(
-        Topic.RUN_RELEASED, lambda found: worker.tell([(one.id, one.workspace_id) for one in found])
+        Topic.RUN_RELEASED, lambda found: worker.tell([Released(one.id, one.workspace_id, one.pool) for one in found])
     )
     task = asyncio.create_task(worker.work())
     try:
@@ -153,7 +155,7 @@ def test_worker_that_stops_claims_only_what_its_own_jobs_wait_for(
         awaited = AwaitedRuns()
         with ExitStack() as waiting:
             for number in (2, 3):
-                waiting.enter_context(awaited.waiting(run_id(number), caller.workspace_id))
+                waiting.enter_context(awaited.waiting(run_id(number), caller.workspace_id, DEFAULT_POOL))
             async with working(server, awaited=awaited) as worker:
                 worker.stop()
                 await enqueue(server, caller, number=1)
@@ -205,7 +207,7 @@ def test_worker_without_places_claims_nothing_and_tends_the_queue(
     assert partner.calls == []
     assert [books.state(run_id(number))["state"] for number in (1, 2)] == ["failed", "released"]
     books.sql("UPDATE runs SET created_at = 0 WHERE finished_at IS NULL")
-    assert run(server.queue.time_out()) == 1
+    assert run(server.time_out()) == 1
 
 
 class _Stumbling:
@@ -253,7 +255,7 @@ def test_run_that_is_announced_twice_is_dispatched_once(
         gate = gate_of(partner)
         async with working(server) as worker:
             await enqueue(server, caller)
-            told = [(run_id(), caller.workspace_id)]
+            told = [Released(run_id(), caller.workspace_id, DEFAULT_POOL)]
             for _ in range(5):
                 worker.tell(told)
                 await asyncio.sleep(0.01)
@@ -310,7 +312,7 @@ def test_stopping_worker_finishes_what_it_claimed(
             await until(lambda: len(partner.calls) == 2)
         gate.set()
         await until(ended(server, 2))
-        worker.tell([(run_id(3), caller.workspace_id)])
+        worker.tell([Released(run_id(3), caller.workspace_id, DEFAULT_POOL)])
         await asyncio.sleep(0.1)
 
     run(follow())

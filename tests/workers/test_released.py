@@ -12,7 +12,8 @@ from conftest import Run
 from fairlead.domain.jobs.entries import Claimed, Submission
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import LiveRun, QueueTicket
-from fairlead.domain.work.entries import Claim
+from fairlead.domain.work.entries import Claim, Released
+from fairlead.domain.work.pools import DEFAULT_POOL
 from fairlead.storage.db.database import Database
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import write_job_entries
@@ -42,21 +43,21 @@ class _Jobs:
     def __init__(self, books: Books) -> None:
         self._books = books
 
-    def release(self, workspace_id: str, ids: Sequence[str]) -> Sequence[tuple[str, str]]:
+    def release(self, workspace_id: str, ids: Sequence[str], pool: str = DEFAULT_POOL) -> Sequence[Released]:
         """Submit jobs that are released at once; what the server that took them in is told."""
         entries = [
             Submission(
                 id_, workspace_id, workflow=jobs.deflated(b'{"1":{}}'), extra=jobs.deflated(b"{}"), wanted='["1"]',
-                nodes=1, created_at=NOW, backlog=BACKLOG,
+                nodes=1, created_at=NOW, backlog=BACKLOG, pool=pool,
             )
             for id_ in ids
         ]  # fmt: skip
-        found: Sequence[tuple[str, str]] = self._books.do(lambda c: write_job_entries(c, entries)).released
+        found: Sequence[Released] = self._books.do(lambda c: write_job_entries(c, entries)).released
         return found
 
-    def find(self, behind: str, limit: int) -> Sequence[tuple[str, str]]:
+    def find(self, behind: str, limit: int, pool: str = DEFAULT_POOL) -> Sequence[Released]:
         """Look for released ones."""
-        found: Sequence[tuple[str, str]] = self._books.do(lambda c: jobs.QUEUE.find_released(c, behind, limit))
+        found: Sequence[Released] = self._books.do(lambda c: jobs.QUEUE.find_released(c, pool, behind, limit))
         return found
 
     def claim(self, id_: str, workspace_id: str, server_id: str) -> bool:
@@ -71,16 +72,16 @@ class _Runs:
     def __init__(self, books: Books) -> None:
         self._books = books
 
-    def release(self, workspace_id: str, ids: Sequence[str]) -> Sequence[tuple[str, str]]:
+    def release(self, workspace_id: str, ids: Sequence[str], pool: str = DEFAULT_POOL) -> Sequence[Released]:
         """Queue runs that are released at once; what the server that took them in is told."""
         ticket = QueueTicket(BACKLOG, BASE_URL)
-        entries = [admission(id_, 0, workspace_id=workspace_id, ticket=ticket) for id_ in ids]
-        found: Sequence[tuple[str, str]] = self._books.do(lambda c: write_entries(c, entries)).released
+        entries = [admission(id_, 0, workspace_id=workspace_id, ticket=ticket, pool=pool) for id_ in ids]
+        found: Sequence[Released] = self._books.do(lambda c: write_entries(c, entries)).released
         return found
 
-    def find(self, behind: str, limit: int) -> Sequence[tuple[str, str]]:
+    def find(self, behind: str, limit: int, pool: str = DEFAULT_POOL) -> Sequence[Released]:
         """Look for released ones."""
-        found: Sequence[tuple[str, str]] = self._books.do(lambda c: queue.QUEUE.find_released(c, behind, limit))
+        found: Sequence[Released] = self._books.do(lambda c: queue.QUEUE.find_released(c, pool, behind, limit))
         return found
 
     def claim(self, id_: str, workspace_id: str, server_id: str) -> bool:
@@ -97,7 +98,7 @@ def kind(request: pytest.FixtureRequest, books: Books) -> Any:
     return request.param(books)
 
 
-def _release_all(kind: Any) -> dict[str, Sequence[tuple[str, str]]]:
+def _release_all(kind: Any) -> dict[str, Sequence[Released]]:
     """Release every workspace's work, the largest first."""
     return {
         name: kind.release(f"{name}-id", [f"{name}-{number:03}" for number in range(count)])
@@ -143,7 +144,7 @@ def test_several_servers_share_their_first_claims_between_workspaces(kind: Any) 
     claimed: Counter[str] = Counter()
     while claimed.total() < _FIRST:
         for server_id, work in servers.items():
-            work.refresh(kind.find(work.last_workspace, _FOUND_AT_ONCE))
+            work.refresh(kind.find(work.last_workspaces.get(DEFAULT_POOL, ""), _FOUND_AT_ONCE))
             claimed[_claim_next(kind, work, server_id)] += 1
     assert max(claimed.values()) - min(claimed.values()) <= len(servers)
 
@@ -180,9 +181,9 @@ def test_released_work_waits_no_longer_than_a_round(
     for workspace_id, count in left.items():
         kind.release(workspace_id, [f"{workspace_id}-{number:03}" for number in range(count)])
     work, waited = ReleasedWork(), defaultdict[str, int](int)
-    work.last_workspace = start
+    work.last_workspaces[DEFAULT_POOL] = start
     for rounds in claims:
-        work.refresh(kind.find(work.last_workspace, limit))
+        work.refresh(kind.find(work.last_workspaces.get(DEFAULT_POOL, ""), limit))
         served: Counter[str] = Counter()
         for _ in range(min(rounds, len(work))):
             served[_claim_next(kind, work, "server-1")] += 1
@@ -197,6 +198,21 @@ def test_released_work_waits_no_longer_than_a_round(
         books.sql(f"DELETE FROM {table}")  # noqa: S608 -- names of ours
 
 
+@pytest.mark.req("M-05")
+def test_each_pool_is_looked_through_on_its_own(kind: Any) -> None:
+    """Who works for a pool finds its work only, some of every workspace, whatever waits in others."""
+    for name in _COUNTS:
+        kind.release(f"{name}-id", [f"{name}-{number:03}" for number in range(60)])
+    kind.release("lab-id", ["lab-x", "lab-y"], pool="gpu")
+    told = kind.release("shop-id", ["shop-x"], pool="gpu")
+    assert told == [Released("shop-x", "shop-id", "gpu")]
+    found = kind.find("", _FOUND_AT_ONCE, pool="gpu")
+    assert {(one.id, one.pool) for one in found} == {("lab-x", "gpu"), ("lab-y", "gpu"), ("shop-x", "gpu")}
+    assert kind.find("", 2, pool="gpu") == [("lab-x", "lab-id", "gpu"), ("shop-x", "shop-id", "gpu")]
+    assert all(one.pool == DEFAULT_POOL for one in kind.find("", 200))
+    assert kind.find("", _FOUND_AT_ONCE, pool="nobodys") == []
+
+
 @pytest.mark.parametrize("is_analyzed", [True, False])
 def test_look_reads_no_more_of_a_crowd_than_it_returns(kind: Any, books: Books, *, is_analyzed: bool) -> None:
     """Each row is found by the index of what is released, in order; nothing is sorted, and no table is read whole."""
@@ -208,9 +224,9 @@ def test_look_reads_no_more_of_a_crowd_than_it_returns(kind: Any, books: Books, 
     books.sql(f"UPDATE {table} SET state = '{has_ended}' WHERE id > 'office-0020'")  # noqa: S608 -- same
     if is_analyzed:
         books.sql("ANALYZE")
-    statements = traced(books, lambda c: find(c, "lab-id", 60))
+    statements = traced(books, lambda c: find(c, DEFAULT_POOL, "lab-id", 60))
     assert statements
     for sql, steps in statements:
-        assert f"ix_{table}_released" in steps, (sql, steps)
+        assert f"ix_{table}_released_pool" in steps, (sql, steps)
         unwanted = (f"Seq Scan on {table}", f"SCAN {table}", "SCAN row", "SCAN other", "Hash", "Sort", "TEMP B-TREE")
         assert not any(word in steps for word in unwanted), (sql, steps)

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Final
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from fairlead.api.http.api import METHOD_NOT_ALLOWED, STOPPED, HttpApi, MountedApi, Refusal, routes_of
-from fairlead.api.http.asgi import CallerLeftError, Receive, Scope, Send, begin
+from fairlead.api.http.asgi import ROUTE_NAME, CallerLeftError, Pressure, Receive, Refused, Scope, Send, begin
 from fairlead.api.http.faults import fault_of
 from fairlead.api.http.headers import REPLAYED, RETRY_AFTER, HeaderNames
 from fairlead.api.http.route import Authorize, Bind
@@ -16,12 +17,14 @@ from fairlead.api.router.errors import error_response
 from fairlead.api.router.generations import generation_of
 from fairlead.api.router.routes import ROUTES
 from fairlead.api.router.runs import RunHandler, RunPath
+from fairlead.api.routes import OPERATOR_ROUTES
 from fairlead.api.routes import ROUTES as SERVICE
 from fairlead.domain.faults import (
     Fault,
     FaultError,
     InvalidInput,
     RequestNotFound,
+    Unauthorized,
     bucket,
 )
 from fairlead.observing.observations import Observer, UnexpectedError
@@ -33,6 +36,7 @@ _FRAMED: Final = tuple(route for route in ROUTES if route not in _RUNS)
 _RUN_PREFIXES: Final = [
     (prefix.encode(), generation_of({"path": prefix})) for prefix in (one.path.partition("{")[0] for one in _RUNS)
 ]
+_RUN_NAMES: Final = {generation_of({"path": one.path}).prefix: (one.method, one.path) for one in _RUNS}
 _SERVED: Final = ("http", "websocket")
 
 
@@ -52,6 +56,7 @@ class Application:
         others: Sequence[MountedApi] = (),
     ) -> None:
         self._run = run
+        self.pressure: Final[Pressure] = run.places
         self._observe = observe
         self._request_id = names.request_id
         self._others = others
@@ -68,6 +73,7 @@ class Application:
             await self._pass_on(scope, receive, send, request_id)
             return
         begin(scope, self._request_id, request_id)
+        scope[ROUTE_NAME] = _RUN_NAMES[path[0].prefix]
         try:
             await self._run.run(scope, receive, send, path)
         except FaultError as error:
@@ -80,9 +86,40 @@ class Application:
             self._observe(UnexpectedError(f"answer {request_id}", error))
             await self._router.refuse(scope, send, error)
 
+    def refuse_at_once(self, scope: Scope) -> Refused | None:
+        """What the web server answers to a call for which it need make no task; it asks under pressure only.
+
+        Most runs are refused, and what that costs is lost to those that are accepted.
+        """
+        if scope["method"] != "POST" or (path := _run_segments(scope)) is None:
+            return None
+        if (refusal := self._run.refuse_at_once(scope, path[0])) is None:
+            return None
+        status, headers, content = refusal
+        scope[ROUTE_NAME] = _RUN_NAMES[path[0].prefix]
+        return status, [*headers, (self._request_id, new_id().encode())], content
+
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         api = next((one for one in self._others if one.serves(scope["path"])), self._router)
         await api(scope, receive, send, request_id)
+
+
+class OperatorApplication:
+    """What answers at the operator's port of a worker: whether it lives and is ready, and its metrics."""
+
+    def __init__(self, bind: Bind, names: HeaderNames, observe: Observer) -> None:
+        routes = routes_of(OPERATOR_ROUTES, bind, _let_nobody_in)
+        self._http = HttpApi(routes, partial(_refusal, names=names), names.request_id, observe)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] in _SERVED:
+            await self._http(scope, receive, send, new_id())
+
+
+async def _let_nobody_in(_: Request) -> object:
+    """Refuse everybody: no route of the operator's asks who calls."""
+    raise FaultError(Unauthorized())
 
 
 def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:

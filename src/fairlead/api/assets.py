@@ -15,6 +15,8 @@ from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.operations.assets.results import AssetReader, ServedAsset
 
 _PARAMETERS: Final = ("expires", "disposition", "name", "signature")
+# The store's own address is good for a while, so nobody must keep it for longer.
+_ELSEWHERE: Final = {"Cache-Control": "private, no-store", "Access-Control-Allow-Origin": "*"}
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 !#$&+-.^_`~()[]{}@,=")
 
 
@@ -45,10 +47,15 @@ class AssetHandlers:
 
 
 async def content_response(request: Request, asset: ServedAsset, reader: AssetReader) -> Response:
-    """The bytes, a part of them, or that the caller has them already; UnsatisfiableRangeError, FaultError."""
+    """The bytes, a part of them, or that the caller has them already; UnsatisfiableRangeError, FaultError.
+
+    302 where the store serves them itself.
+    """
     headers = _headers(asset)
     if is_known(request, headers["ETag"]):
         return Response(status_code=304, headers=_of_304(headers))
+    if request.method == "GET" and (location := store_location(asset, reader)) is not None:
+        return Response(status_code=302, headers={"Location": location, **_ELSEWHERE})
     part = part_of(_range(request, headers["ETag"]), asset.size)
     whole = part or Part(0, asset.size)
     headers["Content-Length"] = str(whole.end - whole.start)
@@ -60,6 +67,12 @@ async def content_response(request: Request, asset: ServedAsset, reader: AssetRe
         return Response(status_code=status, headers=headers)
     content: AsyncIterator[Any] = await reader.read(asset, whole.start, whole.end)
     return StreamingResponse(content, status_code=status, headers=headers)
+
+
+def store_location(asset: ServedAsset, reader: AssetReader) -> str | None:
+    """Where the store itself serves an asset under the headers it has here; None where it does not."""
+    headers = _headers(asset)
+    return reader.store_link(asset, headers["Content-Type"], headers["Content-Disposition"])
 
 
 def signed_query(request: Request) -> dict[str, str]:

@@ -20,7 +20,7 @@ from fairlead.domain.catalog.schema import strong_etag
 from fairlead.domain.faults import FaultError, RequestNotFound
 
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' data: blob:; connect-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
@@ -35,6 +35,7 @@ _TYPES: Final = MappingProxyType(
         ".js": "text/javascript; charset=utf-8",
         ".svg": "image/svg+xml",
         ".webp": "image/webp",
+        ".woff2": "font/woff2",
     }
 )
 _INDEX: Final = "index.html"

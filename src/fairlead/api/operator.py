@@ -52,7 +52,7 @@ class OperatorHandlers(msgspec.Struct, frozen=True):
     """
 
     check: Callable[[], Awaitable[tuple[Status, list[str]]]]
-    metrics: Callable[[], tuple[bytes, str]]
+    metrics: Callable[[], Awaitable[tuple[bytes, str]]]
     access: MetricsAccess
     state: Mapping[str, object]
 
@@ -69,5 +69,5 @@ class OperatorHandlers(msgspec.Struct, frozen=True):
     async def metrics_page(self, request: Request) -> Response:
         """`GET /metrics`: Prometheus's text format, for those who may read it; FaultError."""
         self.access.check(request.scope)
-        content, media_type = self.metrics()
+        content, media_type = await self.metrics()
         return Response(content, media_type=media_type)

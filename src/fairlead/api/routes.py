@@ -51,6 +51,33 @@ _PAGE: Final = Answer("The document of every page.", str, (_HTML,), _HEADERS)
 _FILES: Final = (_HTML, "text/css", "text/javascript", "image/svg+xml", "image/webp")
 _FILE: Final = Answer("The document of every page, or a file.", str, _FILES, _HEADERS)
 
+OPERATOR_ROUTES: Final = (
+    Route(
+        "GET",
+        "/healthz",
+        OperatorHandlers.healthz,
+        "Ask whether the process answers",
+        {200: Answer("It does.", Alive)},
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/readyz",
+        OperatorHandlers.readyz,
+        "Ask whether runs can be taken",
+        {200: Answer("They can.", Readiness), 503: Answer("They cannot.", Readiness)},
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        OperatorHandlers.metrics_page,
+        "Fetch what the server counts",
+        {200: Answer("Prometheus's text format.", str, ("text/plain",))},
+        access=Access.NOTHING,
+    ),
+)
+"""What an operator's tools ask, of servers and of workers."""
 ROUTES: Final = (
     Route(
         "GET",
@@ -107,30 +134,7 @@ ROUTES: Final = (
         parameters=(IF_NONE_MATCH,),
         access=Access.NOTHING,
     ),
-    Route(
-        "GET",
-        "/healthz",
-        OperatorHandlers.healthz,
-        "Ask whether the process answers",
-        {200: Answer("It does.", Alive)},
-        access=Access.NOTHING,
-    ),
-    Route(
-        "GET",
-        "/readyz",
-        OperatorHandlers.readyz,
-        "Ask whether runs can be taken",
-        {200: Answer("They can.", Readiness), 503: Answer("They cannot.", Readiness)},
-        access=Access.NOTHING,
-    ),
-    Route(
-        "GET",
-        "/metrics",
-        OperatorHandlers.metrics_page,
-        "Fetch what the server counts",
-        {200: Answer("Prometheus's text format.", str, ("text/plain",))},
-        access=Access.NOTHING,
-    ),
+    *OPERATOR_ROUTES,
 )
 
 

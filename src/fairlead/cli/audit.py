@@ -4,6 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import click
@@ -18,10 +19,12 @@ from fairlead.cli.output import (
     with_dollars,
     with_times,
 )
+from fairlead.cli.store.blobs import wrong_store
 from fairlead.operations.assets.stored_files import BlobAudit, Count, Finding
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import books as operations
-from fairlead.server.installation import stored_blobs
+from fairlead.operations.ledger.archive_proof import ArchiveProof, prove_archives
+from fairlead.server.blob_stores import stored_blobs
 from fairlead.server.settings import Settings
 from fairlead.storage.blobs.store import BlobsUnavailableError
 from fairlead.storage.db.database import Database
@@ -34,34 +37,38 @@ _FILES: Final = ("references", "blobs", "bytes", "damaged", "missing", "orphaned
 
 @click.command()
 @click.option("--blobs", "thoroughly", is_flag=True, help="Read every stored file and compare it with its name.")
+@click.option("--archives", "folder", metavar="DIR", help="Read the archives of this folder and prove them too.")
 @settings_option
 @json_option
-def audit(thoroughly: bool, settings: Settings, as_json: bool) -> None:
+def audit(thoroughly: bool, folder: str | None, settings: Settings, as_json: bool) -> None:
     """Prove the books, and that every stored file that the database names is there.
 
-    Exits with status 1 when the books do not add up, or a file is missing or damaged. Runs whose outcome could not be
-    known are listed: they were voided. A server may run meanwhile.
+    Exits with status 1 when the books do not add up, or a file or an archive is missing or damaged. Runs whose outcome
+    could not be known are listed: they were voided. A server may run meanwhile.
     """
     listed = _Listed() if as_json else None
 
-    async def work(database: Database) -> tuple[operations.AuditReport, Count | None]:
+    async def work(database: Database) -> tuple[operations.AuditReport, ArchiveProof | None, Count | None]:
         report = await operations.audit(database)
+        archived = None if folder is None else await prove_archives(database, Path(folder))
         if listed is None:
             _print(report)
-        return report, await _files(settings, database, thoroughly, _print_finding if listed is None else listed.add)
+            _print_archives(report, archived)
+        tell = _print_finding if listed is None else listed.add
+        return report, archived, await _files(settings, database, thoroughly, tell)
 
     try:
-        report, count = in_database(settings, work)
+        report, archived, count = in_database(settings, work)
     except BlobsUnavailableError as error:
         raise click.ClickException(f"the stored files cannot be read: {error}") from error
-    is_clean = report.clean and (count is None or count.is_clean)
+    is_clean = report.clean and (count is None or count.is_clean) and (archived is None or archived.clean)
     if listed is None:
         _print_count(count, settings, thoroughly)
     else:
         files = None if count is None else {**asdict(count), "findings": listed.findings}
         lost = _lost_rows(report)
         print_json({"clean": is_clean, "totals": report.totals, "disagreements": report.disagreements, "lost": lost,
-                    "files": files})  # fmt: skip
+                    "archives": None if archived is None else asdict(archived), "files": files})  # fmt: skip
     if not is_clean:
         raise click.exceptions.Exit(1)
 
@@ -72,9 +79,12 @@ async def _files(
     thoroughly: bool,
     tell: Callable[[Finding], None],
 ) -> Count | None:
-    """Look after the stored files; None where this machine has none."""
+    """Look after the stored files; None where this machine has none, or has another store."""
     blobs = stored_blobs(settings)
     if blobs is None:
+        return None
+    if (problem := await wrong_store(settings, opened, blobs)) is not None:
+        click.echo(f"The stored files were not looked at: {problem}.", err=True)
         return None
     auditor = BlobAudit(opened, blobs, Clock(), tell, _Progress().show)
     return await (auditor.verify_all() if thoroughly else auditor.look_for_all())
@@ -118,6 +128,19 @@ def _print(report: operations.AuditReport) -> None:
     for row in _lost_rows(report):
         click.echo(f"lost (voided): {show_value(row)}")
     click.echo("The books are right." if report.clean else "The books are WRONG.")
+
+
+def _print_archives(report: operations.AuditReport, proof: ArchiveProof | None) -> None:
+    if proof is None:
+        if report.totals["archives"]:
+            click.echo("The files of the archives were not read; --archives DIR proves them too.")
+        return
+    print_table([[name.replace("_", " "), str(count)] for name, count in proof.totals.items()], ("archives", "number"))
+    for finding in proof.findings:
+        click.echo(f"WRONG: {show_value(finding)}")
+    for name in proof.strange_files:
+        click.echo(f"no archive: {name} was left by an interrupted command; it may be deleted")
+    click.echo("The archives are right." if proof.clean else "The archives are WRONG.")
 
 
 def _lost_rows(report: operations.AuditReport) -> list[dict[str, object]]:

@@ -1,6 +1,7 @@
-"""`fairlead ledger`: the books."""
+"""`fairlead ledger`: the books, and `fairlead archive`, which moves what is old of them into files."""
 
 import csv
+import datetime
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,20 +11,27 @@ from typing import Final, TextIO
 
 import click
 import msgspec
+from msgspec.structs import asdict
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import (
     json_option,
+    print_result,
     print_rows,
     with_dollars,
     with_times,
 )
-from fairlead.domain.days import DAY_MS, read_date, start_of
+from fairlead.domain.days import DAY_MS, day_of, read_date, start_of
+from fairlead.operations.accounts.audit_log import shell_actor
+from fairlead.operations.clock import Clock
+from fairlead.operations.ledger import archives
 from fairlead.operations.ledger import books as operations
 from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
 
 _COLUMNS = ("created_at", "kind", "balance_change", "held_change", "model_id", "reason", "rate_version", "run_id")
 _MONEY = ("balance_change", "held_change")
+_ARCHIVE_COLUMNS: Final = ("number", "before", "runs", "entries", "file", "created_at", "finished_at")
 _EXPORTED: Final = operations.LedgerLine._fields
 
 
@@ -39,11 +47,22 @@ def ledger() -> None:
 @json_option
 def show(workspace: str, limit: int, settings: Settings, as_json: bool) -> None:
     """Show the newest entries of WORKSPACE, oldest first, in dollars."""
-    rows = [
-        with_times(with_dollars(row, *_MONEY), "created_at")
-        for row in in_database(settings, lambda opened: operations.entries(opened, workspace, limit))
-    ]
+    found, before = in_database(settings, lambda opened: operations.entries(opened, workspace, limit))
+    rows = [with_times(with_dollars(row, *_MONEY), "created_at") for row in found]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="The ledger of this workspace is empty.")
+    if len(rows) < limit:
+        _tell_archived(before)
+
+
+@ledger.command("archives")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many of the newest.")
+@settings_option
+@json_option
+def list_archives(limit: int, settings: Settings, as_json: bool) -> None:
+    """List the archives that `fairlead archive` has made, the newest first."""
+    found = in_database(settings, lambda opened: archives.list_archives(opened, None, limit))
+    rows = [_archive_row(one) for one in found]
+    print_rows(rows, _ARCHIVE_COLUMNS, as_json=as_json, empty="Nothing was archived.")
 
 
 @ledger.command()
@@ -60,6 +79,7 @@ def show(workspace: str, limit: int, settings: Settings, as_json: bool) -> None:
 @click.option("--from", "first", metavar="DATE", help="The first day (UTC), such as 2026-01-31. [default: the first]")
 @click.option("--to", "last", metavar="DATE", help="The last day (UTC). [default: today]")
 @click.option("-o", "--output", metavar="FILE", help="Where to; the file is there once it is whole. [default: print]")
+@click.option("--archives", "folder", metavar="DIR", help="With the entries in the archives of this folder.")
 @settings_option
 def export(
     workspace: str | None,
@@ -68,6 +88,7 @@ def export(
     first: str | None,
     last: str | None,
     output: str | None,
+    folder: str | None,
     settings: Settings,
 ) -> None:
     """Write the entries of WORKSPACE (`default` when absent), oldest first, in dollars: all as of one moment."""
@@ -80,12 +101,70 @@ def export(
     try:
         with nullcontext(sys.stdout) if output is None else _whole_file(Path(output)) as file:
             write = _writer(form, file)
-            in_database(settings, lambda opened: operations.export(opened, whose, since, until, write))
+            archived = None if folder is None else Path(folder)
+            before = in_database(
+                settings, lambda opened: operations.export(opened, whose, since, until, write, archived)
+            )
     except (OSError, operations.ExportError) as error:
         if isinstance(error.__cause__, BrokenPipeError):  # anyone who read it has read enough; click knows what to do
             raise error.__cause__ from None
         reason = getattr(error, "strerror", None) or error
         raise click.ClickException(f"{output or 'the output'} cannot be written: {reason}") from error
+    _tell_archived(before)
+
+
+@click.command()
+@click.option("--before", metavar="DATE", help="The day (UTC) before which the runs have ended.")
+@click.option("--keep-days", type=click.IntRange(0, 36_500), help="Or how many days stay; archives what it may.")
+@click.option("--to", metavar="DIR", help="The folder for the files. [default: archives in the data directory]")
+@settings_option
+@json_option
+def archive(before: str | None, keep_days: int | None, to: str | None, settings: Settings, as_json: bool) -> None:
+    """Move runs that have ended, and all that was booked for them, out of the database into files.
+
+    Killed anywhere, it can be run again: no entry is lost or there twice. A server may run meanwhile.
+    """
+    if (before is None) == (keep_days is None):
+        raise click.UsageError("give --before DATE or --keep-days DAYS")
+    told: list[archives.Moved] = []
+
+    def tell(moved: archives.Moved) -> None:
+        told.append(moved)
+        if not as_json:
+            click.echo(_moved_words(moved))
+
+    async def work(opened: Database) -> tuple[datetime.date, int]:
+        folder = settings.data / "archives" if to is None else Path(to)
+        archiver = archives.Archiver(opened, Clock(), folder.absolute(), shell_actor(), tell)
+        if before is None:
+            return await archiver.archive_older_than(keep_days or 0)
+        return (day := read_date("--before", before)), await archiver.archive(day)
+
+    day, moved = in_database(settings, work)
+    words = f"Moved {moved} runs that ended before {day}." if moved else f"Nothing is left to archive before {day}."
+    document = {"before": str(day), "moved": moved, "archives": [_archive_row(one.archive) for one in told]}
+    print_result(document, words, as_json=as_json)
+
+
+def _moved_words(moved: archives.Moved) -> str:
+    one = moved.archive
+    began = "Finished" if moved.resumed else "Wrote"
+    return f"{began} {one.file}: {one.runs} runs, {one.entries} entries, {one.size} bytes."
+
+
+def _archive_row(one: archives.Archive) -> dict[str, object]:
+    row = with_times(asdict(one), "created_at", "finished_at")
+    return {**row, "before": str(day_of(one.before))}
+
+
+def _tell_archived(before: int | None) -> None:
+    """Say on standard error that entries are missing here."""
+    if before is not None:
+        click.echo(
+            f"Entries of runs that ended before {day_of(before)} are archived: `fairlead ledger export --archives DIR`"
+            " writes them too.",
+            err=True,
+        )
 
 
 def _writer(form: str, file: TextIO) -> Callable[[Sequence[operations.LedgerLine]], None]:

@@ -10,9 +10,8 @@ import msgspec
 
 from fairlead.cli.output import json_option, print_json, print_rows, show_value
 from fairlead.domain.catalog.models import Catalog, Model
-from fairlead.domain.ledger.estimates import price_lines
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.operations.catalog import read_catalog, write_snapshots
+from fairlead.operations.catalog import PriceRow, price_rows, read_catalog, write_snapshots
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.server.settings import read_settings
@@ -145,40 +144,6 @@ def _prices(model: Model) -> list[dict[str, str | None]]:
             (component.unit, component.price),
             *((f"{component.unit}, {part.unit}", part.price) for part in component.parts),
         )
-    ]
-
-
-class PriceRow(msgspec.Struct, frozen=True):
-    """The prices of a model at a provider from a day on: one text per component."""
-
-    model: str
-    provider: str
-    price: tuple[str, ...]
-    effective: datetime.date
-    source: str | None
-    checked: datetime.date | None
-    markup: str
-
-    def age(self, today: datetime.date) -> int | None:
-        """Days since the price was compared with its source; None if it never was."""
-        return None if self.checked is None else (today - self.checked).days
-
-
-def price_rows(catalog: Catalog) -> list[PriceRow]:
-    """One row per rate card: models sorted by id, legs and cards as in their files."""
-    return [
-        PriceRow(
-            model_id,
-            leg.provider,
-            tuple(price_lines(card)),
-            card.effective,
-            card.source,
-            card.checked,
-            f"{card.markup:f}",
-        )
-        for model_id in catalog.ids
-        for leg in catalog.models[model_id].legs
-        for card in leg.rate_cards
     ]
 
 

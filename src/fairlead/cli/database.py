@@ -1,8 +1,9 @@
-"""Commands that work on the database of an installation, and `fairlead migrate`, which brings it up to date."""
+"""Commands that work on the database of an installation; `fairlead migrate` and `migrate-data`, which prepare one."""
 
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,9 +11,12 @@ import click
 
 from fairlead.cli.output import data_option, json_option, print_result
 from fairlead.domain.faults import FaultError
-from fairlead.server.installation import opened_database, prepare_data
+from fairlead.operations.clock import Clock
+from fairlead.operations.data_copy import CopySummary, migrate_data
+from fairlead.server.installation import lock_file_database, opened_database, prepare_data
+from fairlead.server.setting_readers import database_url
 from fairlead.server.settings import Settings, read_settings
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database, file_of, open_database
 from fairlead.storage.db.migrate import HEAD, migrate
 
 T = TypeVar("T")
@@ -48,7 +52,7 @@ def migrate_command(settings: Settings, as_json: bool) -> None:
     """Bring the database to the schema this version needs; makes it where there is none. Safe to repeat."""
 
     async def work() -> str | None:
-        opened = open_database(settings.database_url())
+        opened = open_database(settings.database_url(), statement_seconds=None)  # an index takes as long as it takes
         try:
             return await migrate(opened)
         finally:
@@ -56,6 +60,58 @@ def migrate_command(settings: Settings, as_json: bool) -> None:
 
     prepare_data(settings)
     before = asyncio.run(work())
-    is_new = before != HEAD
-    words = f"Brought the database from {before or 'nothing'} to {HEAD}." if is_new else f"The database is at {HEAD}."
-    print_result({"before": before, "now": HEAD}, words, as_json=as_json)
+    print_result({"before": before, "now": max(before or HEAD, HEAD)}, _outcome(before), as_json=as_json)
+
+
+def _outcome(before: str | None) -> str:
+    """What came of it, by the revision that the database was at."""
+    if before == HEAD:
+        return f"The database is at {HEAD}."
+    if before is not None and before > HEAD:
+        return f"A later version has brought the database to {before}; this version, at {HEAD}, works with it as it is."
+    return f"Brought the database from {before or 'nothing'} to {HEAD}."
+
+
+@click.command("migrate-data")
+@click.argument("source")
+@click.argument("target")
+@json_option
+def migrate_data_command(source: str, target: str, as_json: bool) -> None:
+    """Copy the database SOURCE into TARGET and prove that they are the same.
+
+    Both are URLs: sqlite:///FILE or postgresql://… Stop every server first. TARGET has to be empty. Killed anywhere,
+    the same command goes on. Stored files are not in the database: they stay where they are.
+    """
+    settings = read_settings()
+
+    def tell(name: str, rows: int) -> None:
+        if not as_json:
+            click.echo(f"copied {name}: {rows} rows")
+
+    async def work() -> CopySummary:
+        async with AsyncExitStack() as stack:
+            # Nobody else has a file that is locked; others are asked when a server has used them last.
+            silent_ms = 0 if lock_file_database(source, stack) else int(settings.silent_server_seconds * 1000)
+            copied, filled = open_database(source), open_database(target)
+            stack.push_async_callback(copied.close)
+            stack.push_async_callback(filled.close)
+            return await migrate_data(copied, filled, Clock(), silent_ms, tell)
+
+    for name, url in (("SOURCE", source), ("TARGET", target)):
+        _check_url(name, url)
+    if (file := file_of(source)) is not None and not file.exists():
+        raise click.ClickException(f"there is no database at {file}")
+    summary = asyncio.run(work())
+    rows = sum(table.rows for table in summary.tables)
+    words = (
+        f"Copied {len(summary.tables)} tables with {rows} rows; rows and books are the same on both sides."
+        " Servers may be started on the target."
+    )
+    print_result(summary, words, as_json=as_json)
+
+
+def _check_url(name: str, url: str) -> None:
+    try:
+        database_url(url)
+    except ValueError as error:
+        raise click.UsageError(f"{name}: {error}") from error

@@ -28,6 +28,10 @@ curl -sS {url}/v2/models/local/procedural-text-1 \\
     -H "X-API-Key: $(cat {key_file})" -H "Content-Type: application/json" \\
     -d '{{"prompt": "a lighthouse in the fog"}}'"""
 
+_LATER: Final = """
+To see all of this in the console, start the server again (`fairlead serve --data {data}`),
+open its address in a browser, choose Runs or Jobs, and sign in with the key in {operator_key}."""
+
 
 @click.command()
 @click.option("--output", metavar="DIR", default="demo-output", show_default=True, help="Where the results go.")
@@ -59,7 +63,9 @@ def demo(output: str, photo: str | None, once: bool, data: str, port: int) -> No
         shown = Demonstration(server.url, server.key, Path(data), folder, picture)
         click.echo(f"Fairlead {fairlead.__version__} answers at {server.url} (data in {data}, log in {server.log}).\n")
         _show(shown)
-        if not once:
+        if once:
+            click.echo(_LATER.format(data=data, operator_key=_operator_key(server)))
+        else:
             _serve_on(server)
 
 
@@ -103,14 +109,18 @@ def _serve_on(server: _Server) -> None:
     """Keep the server running until Ctrl-C, so that it can be tried."""
     click.echo(f"\nStill serving at {server.url} until Ctrl-C; the key is in {server.key_file}. Try:\n")
     click.echo("  " + _TRY.format(url=server.url, key_file=server.key_file))
-    operator_key = server.key_file.with_name("first-operator-key")
-    click.echo(f"\nIn a browser, {server.url} is the console with all of this. Sign in with the key in {operator_key}.")
+    click.echo(f"\nThe console at {server.url} shows all of this: open it in a browser, choose Runs or Jobs,")
+    click.echo(f"and sign in with the key in {_operator_key(server)}.")
     try:
         code = server.process.wait()
     except KeyboardInterrupt:
         click.echo("\nStopped.")
         return
     raise click.ClickException(f"the server ended with status {code}; its log is {server.log}")
+
+
+def _operator_key(server: _Server) -> Path:
+    return server.key_file.with_name("first-operator-key")
 
 
 @contextmanager

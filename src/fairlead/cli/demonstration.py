@@ -9,6 +9,7 @@ import http.client
 import io
 import json
 import time
+import uuid
 import warnings
 import wave
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -142,9 +143,8 @@ def spelled_out(reply: Reply) -> list[str]:
 
 def ledger_lines(shown: Demonstration) -> list[str]:
     """What the steps left in the ledger, an aligned line an entry, in dollars."""
-    entries = [
-        entry for entry in _in_books(shown, books.entries, "default", 1000) if entry["created_at"] >= shown.began
-    ]
+    newest, _ = _in_books(shown, books.entries, "default", 1000)
+    entries = [entry for entry in newest if entry["created_at"] >= shown.began]
     wanted = ("kind", "model", "held", "balance", "rates")
     rows = [
         (
@@ -237,7 +237,8 @@ def _show_refusal(shown: Demonstration) -> Step:
 
 
 def _run(shown: Demonstration, kind: str, body: Mapping[str, object]) -> Reply:
-    reply = ask(shown, "POST", _path(kind), 200, body)
+    # With a key the server keeps the result, and the console shows it.
+    reply = ask(shown, "POST", _path(kind), 200, body, {"Idempotency-Key": str(uuid.uuid4())})
     shown.run_ids.append(reply.headers["x-service-request-id"])
     return reply
 

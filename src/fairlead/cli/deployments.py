@@ -19,6 +19,7 @@ from fairlead.domain.deployments import (
     TooManyDeployments,
     title_of,
 )
+from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import Deployments
@@ -27,7 +28,7 @@ from fairlead.storage.db.database import Database
 
 T = TypeVar("T")
 
-_COLUMNS: Final = ("id", "state", "serving", "last_release", "packs", "reason")
+_COLUMNS: Final = ("id", "state", "serving", "last_release", "packs", "pool", "reason")
 _RELEASE_COLUMNS: Final = ("version", "state", "packs", "nodes", "reason", "created_at")
 _workspace = click.option(
     "--workspace", default="default", show_default=True, metavar="NAME", help="Whose: a workspace's name or id."
@@ -43,12 +44,15 @@ _token_kinds = click.option(
     help="A kind of tokens that opens it, again for another; all if absent. API keys always do.",
 )
 _no_tokens = click.option("--no-tokens", is_flag=True, help="Take API keys alone.")
+_pool = click.option(
+    "--pool", metavar="NAME", help="The pool of its jobs, before all other rules; those decide if absent."
+)
 _no_packs = click.option("--no-packs", is_flag=True, help="Have no node packs, only the nodes of the engine itself.")
 
 
 @click.group()
 def deployments() -> None:
-    """Make, release, stop and delete deployments: addresses with node packs of their own.
+    """Make, change, release, stop and delete deployments: addresses with node packs of their own.
 
     A server prepares a release by starting an engine with its node packs. A deployment is ready when one is prepared.
     """
@@ -61,6 +65,7 @@ def deployments() -> None:
 @_no_packs
 @_token_kinds
 @_no_tokens
+@_pool
 @settings_option
 @json_option
 def create(
@@ -68,6 +73,7 @@ def create(
     workspace: str,
     packs: tuple[str, ...],
     token_kinds: tuple[str, ...],
+    pool: str | None,
     settings: Settings,
     **flags: bool,
 ) -> None:
@@ -76,12 +82,28 @@ def create(
         raise click.UsageError("name kinds of tokens, or ask for none of them")
     wanted = _packs_of(packs, flags["no_packs"])
     kinds = tuple(TokenKind(kind) for kind in token_kinds) if token_kinds or flags["no_tokens"] else None
-    made = _run(settings, workspace, lambda all_, id_: all_.create(id_, name, wanted, kinds))
+    made = _run(settings, workspace, lambda all_, id_: all_.create(id_, name, wanted, shell_actor(), kinds, pool))
     print_result(
         _row(made, as_json=True),
         f"Made {made.id}. It is ready when a server has prepared its release.",
         as_json=flags["as_json"],
     )
+
+
+@deployments.command("set")
+@click.argument("id_", metavar="ID")
+@_workspace
+@click.option("--pool", metavar="NAME", help="The pool of the jobs that it takes from now on.")
+@click.option("--no-pool", is_flag=True, help="No pool of its own: other rules decide.")
+@settings_option
+@json_option
+def set_command(id_: str, workspace: str, pool: str | None, settings: Settings, no_pool: bool, as_json: bool) -> None:
+    """Change the pool of a deployment. Jobs that it has taken stay in theirs."""
+    if (pool is not None) == no_pool:
+        raise click.UsageError("name a pool with --pool, or ask for none with --no-pool")
+    changed = _run(settings, workspace, lambda all_, owner: all_.change_pool(owner, id_, pool, shell_actor()))
+    where = "where other rules say" if changed.pool is None else f"in the pool {changed.pool}"
+    print_result(_row(changed, as_json=True), f"Jobs of {id_} are executed {where}.", as_json=as_json)
 
 
 @deployments.command("list")
@@ -121,7 +143,7 @@ def release(
 ) -> None:
     """Make another release of a deployment, which serves once it is prepared. A stopped deployment is started."""
     wanted = _packs_of(packs, no_packs)
-    made = _run(settings, workspace, lambda all_, owner: all_.publish(owner, id_, wanted))
+    made = _run(settings, workspace, lambda all_, owner: all_.publish(owner, id_, wanted, shell_actor()))
     print_result(
         _row(made, as_json=True),
         f"Made release {made.version} of {id_}. It serves when a server has prepared it.",
@@ -136,7 +158,7 @@ def release(
 @json_option
 def stop(id_: str, workspace: str, settings: Settings, as_json: bool) -> None:
     """Have a deployment take no more jobs. Those it has go on."""
-    stopped = _run(settings, workspace, lambda all_, owner: all_.stop(owner, id_))
+    stopped = _run(settings, workspace, lambda all_, owner: all_.stop(owner, id_, shell_actor()))
     print_result(_row(stopped, as_json=True), f"Stopped {id_}.", as_json=as_json)
 
 
@@ -147,7 +169,7 @@ def stop(id_: str, workspace: str, settings: Settings, as_json: bool) -> None:
 @json_option
 def start(id_: str, workspace: str, settings: Settings, as_json: bool) -> None:
     """Have a stopped deployment made ready again."""
-    started = _run(settings, workspace, lambda all_, owner: all_.start(owner, id_))
+    started = _run(settings, workspace, lambda all_, owner: all_.start(owner, id_, shell_actor()))
     print_result(_row(started, as_json=True), f"{id_} is {started.state.value.replace('_', ' ')}.", as_json=as_json)
 
 
@@ -157,7 +179,7 @@ def start(id_: str, workspace: str, settings: Settings, as_json: bool) -> None:
 @settings_option
 def delete(id_: str, workspace: str, settings: Settings) -> None:
     """Delete a deployment. Its jobs that wait fail, and those that are executed are stopped."""
-    _run(settings, workspace, lambda all_, owner: all_.delete(owner, id_))
+    _run(settings, workspace, lambda all_, owner: all_.delete(owner, id_, shell_actor()))
     click.echo(f"Deleted {id_}.")
 
 
@@ -183,7 +205,7 @@ def _words(fault: DeploymentFault) -> str:
     match fault:
         case DeploymentNotFound(deployment_id):
             return f"there is no deployment {deployment_id} in this workspace"
-        case BadDeployment(detail):
+        case BadDeployment(detail, _):
             return detail
         case TooManyDeployments(what, limit):
             return f"there can be {limit} {what}"

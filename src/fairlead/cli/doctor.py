@@ -15,12 +15,15 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_json, print_table
+from fairlead.cli.store.blobs import wrong_store
 from fairlead.domain.jobs.subscriptions import beyond
 from fairlead.operations.assets.stored_files import BlobAudit
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.books import audit
+from fairlead.operations.overview import unattended_pools
 from fairlead.operations.work.presence import clock_ahead
+from fairlead.server.blob_stores import shown_place, stored_blobs
 from fairlead.server.confinement import examine_confinement, packs_folder
 from fairlead.server.installation import (
     DataDirectoryError,
@@ -28,15 +31,16 @@ from fairlead.server.installation import (
     catalog_folders,
     option_name,
     provider_files,
-    stored_blobs,
     strange_markups,
     strange_variables,
 )
+from fairlead.server.messaging import MessagingUnavailableError, try_messaging
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import file_of
 
 _FILES_WANTED: Final = 4096
 _FREE_MIB_WANTED: Final = 512
+_POOLS_NAMED: Final = 5
 _CLOCK_SECONDS: Final = 1.0
 """How far a clock may be off from the database's before the times in answers and logs mislead."""
 
@@ -152,6 +156,47 @@ def _clock(settings: Settings) -> str:
     return told
 
 
+def _pools(settings: Settings) -> str:
+    file = file_of(settings.database_url())
+    if file is not None and not file.exists():
+        return f"{file} will be made by the first `fairlead serve`"
+    silent_ms, named = int(settings.silent_server_seconds * 1000), settings.pools.pools
+    found = in_database(settings, lambda opened: unattended_pools(opened, Clock(), silent_ms, named))
+    if found is None:
+        return "no server or worker is running"
+    if not found:
+        return "every pool in which work waits has a server or worker"
+    told = [f"{one.pool} ({one.kind}: {one.waiting})" for one in found[:_POOLS_NAMED]]
+    more = f" and {len(found) - _POOLS_NAMED} more" if len(found) > _POOLS_NAMED else ""
+    raise _WarningError(
+        f"work waits in pools that nobody works for: {', '.join(told)}{more}; "
+        f"start a worker with `fairlead work --pool {found[0].pool}`, or change FAIRLEAD_POOLS or the deployment's pool"
+    )
+
+
+def _messaging(settings: Settings) -> str:
+    if not settings.messaging:
+        return "none; servers of a shared database read each other's events from it"
+    try:
+        server, seconds = asyncio.run(try_messaging(settings))
+    except MessagingUnavailableError as error:
+        raise _WarningError(
+            f"NATS cannot be used: {error}; until it can, servers read each other's events from the database"
+        ) from error
+    return f"NATS at {server} answers in {seconds * 1000:.1f} ms"
+
+
+def _store(settings: Settings) -> str:
+    place, file = shown_place(settings), file_of(settings.database_url())
+    if file is not None and not file.exists():
+        return f"{place} will be recorded by the first `fairlead serve`"
+    blobs = stored_blobs(settings)
+    problem = None if blobs is None else in_database(settings, lambda opened: wrong_store(settings, opened, blobs))
+    if problem is not None:
+        raise _ProblemError(f"{problem}; servers write nothing there (see `fairlead blobs`)")
+    return place
+
+
 def _files(settings: Settings) -> str:
     blobs = stored_blobs(settings)
     file = file_of(settings.database_url())
@@ -220,6 +265,9 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("provider keys", _provider_keys),
     ("database and books", _books),
     ("clock", _clock),
+    ("pools", _pools),
+    ("messaging", _messaging),
+    ("store for files", _store),
     ("stored files", _files),
     ("node packs", _node_packs),
     ("subscriptions", _subscriptions),

@@ -2,10 +2,11 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Final
 
 import click
+import msgspec
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
@@ -14,6 +15,7 @@ from fairlead.domain.ledger.budgets import TEAM_CHARACTERS_MAX, Budget, BudgetPe
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
 from fairlead.operations.accounts.audit_log import shell_actor
+from fairlead.operations.accounts.keys import KeyChanges
 from fairlead.operations.clock import Clock
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
@@ -137,34 +139,28 @@ def set_command(
     governed = organization_changes(organization, sso_required=sso_required)
     if budget is None and budget_period is None and team is None and not governed:
         raise click.UsageError("give --budget, --budget-period, --team, --organization or --sso-required")
-    if budget is not None or budget_period is not None:
-        _set_budget(settings, key_id, budget, budget_period)
-    if team is not None:
-        _set_team(settings, key_id, None if team == _NONE else _team(team))
+    given = {} if team is None else {"team": None if team == _NONE else _team(team)}
+    changes = KeyChanges(governed, **given, budget=_budget_change(budget, budget_period))
+    bound = in_database(settings, lambda opened: operations.change_key(opened, key_id, changes, Clock(), shell_actor()))
+    if changes.budget is not None:
+        told = "no budget now" if bound is None else f"{as_dollars(bound.limit)} dollars ({bound.period})"
+        click.echo(f"{key_id} has {told}." if bound is None else f"The budget of {key_id} is {told}.")
+    if changes.team is not msgspec.UNSET:
+        click.echo(
+            f"{key_id} is in no team now." if changes.team is None else f"{key_id} is in the team {changes.team}."
+        )
     if governed:
-        _set_organization(settings, key_id, governed)
+        click.echo(f"Changed {key_id}.")
 
 
-def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_period: str | None) -> None:
+def _budget_change(budget: str | None, budget_period: str | None) -> Callable[[Budget | None], Budget | None] | None:
+    """How the options change a budget; None where they do not."""
+    if budget is None and budget_period is None:
+        return None
     if budget == _NONE and budget_period is not None:
         raise click.UsageError("there is no period where there is no budget")
     limit = None if budget in (None, _NONE) else _limit(budget)
-
-    def change(before: Budget | None) -> Budget | None:
-        return None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
-
-    bound = in_database(
-        settings, lambda opened: operations.change_budget(opened, key_id, change, Clock(), shell_actor())
-    )
-    if bound is None:
-        click.echo(f"{key_id} has no budget now.")
-    else:
-        click.echo(f"The budget of {key_id} is {as_dollars(bound.limit)} dollars ({bound.period}).")
-
-
-def _set_team(settings: Settings, key_id: str, team: str | None) -> None:
-    in_database(settings, lambda opened: operations.change_team(opened, key_id, team, Clock(), shell_actor()))
-    click.echo(f"{key_id} is in no team now." if team is None else f"{key_id} is in the team {team}.")
+    return lambda before: None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
 
 
 def _team(text: str) -> str:
@@ -173,11 +169,6 @@ def _team(text: str) -> str:
             f"must have 1 to {TEAM_CHARACTERS_MAX} characters, without spaces around them", param_hint="--team"
         )
     return text
-
-
-def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, object]) -> None:
-    in_database(settings, lambda opened: operations.change_key(opened, key_id, changes, Clock(), shell_actor()))
-    click.echo(f"Changed {key_id}.")
 
 
 @keys.command("list")

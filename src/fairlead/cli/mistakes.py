@@ -20,7 +20,16 @@ from fairlead.operations.accounts.members import (
     UnknownMemberError,
     UnknownPersonalKeyError,
 )
+from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
 from fairlead.operations.accounts.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
+from fairlead.operations.data_copy import CopyRefusedError
+from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
+from fairlead.operations.ledger.archives import (
+    ArchiveFileError,
+    ArchiveMismatchError,
+    ArchiveTakenError,
+    BadArchiveDateError,
+)
 from fairlead.operations.ledger.budgets import (
     BadBudgetError,
     BudgetTakenError,
@@ -31,10 +40,17 @@ from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.server.installation import DataDirectoryError, OldDatabaseError
 from fairlead.server.settings import BadSettingError
 from fairlead.storage.db.database import DatabaseUnavailableError
+from fairlead.storage.db.migrate import NewerDatabaseError
 
 _LINES: Final[Mapping[type[Exception], str]] = {
+    ArchiveFileError: "{}",
+    ArchiveMismatchError: "{} differs from what was archived; it was not deleted: look at it with `fairlead audit`",
+    ArchiveTakenError: "another `fairlead archive` works on this database; try again when it has ended",
+    BadArchiveDateError: "{}",
     BadBudgetError: "{}",
+    BadChannelError: "{}",
     BadFileError: "{}",
+    BadLimitError: "{}",
     BadNameError: "{!r} is no name for a workspace: use up to 64 of a-z, 0-9, dots, dashes and underscores",
     BadSettingError: "{}",
     BadUsageQueryError: "{}",
@@ -45,17 +61,22 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     TooManyKeysError: "the member has as many keys as there may be; revoke one first",
     UnknownMemberError: "there is no member {}, or none there; `fairlead members list` shows them",
     UnknownPersonalKeyError: "the member has no key {}; `fairlead members keys` shows them",
+    CopyRefusedError: "{}",
     DataDirectoryError: "{}",
     DatabaseUnavailableError: "the database (--database or FAIRLEAD_DATABASE) cannot be used: {}",
+    NewerDatabaseError: "{}",
     NameTakenError: "a workspace named {} exists already",
     NoBudgetError: "this key has no budget yet; give --budget as well",
     NotADateError: "{}",
     NotAnAmountError: "{}",
     OldDatabaseError: "{}",
     TooManyBudgetsError: "the workspace has {} budgets already, as many as it may",
+    TooManyLimitsError: "the workspace has {} limits of requests already, as many as it may",
     TracesUnavailableError: "{}",
     UnknownBudgetError: "this workspace has no budget with the id {}; `fairlead budgets list` shows them",
+    UnknownChannelError: "this workspace has no alert channel {}; `fairlead alert-channels list` shows them",
     UnknownKeyError: "there is no living key with the id {}; `fairlead keys list` shows them",
+    UnknownLimitError: "this workspace has no limit with the id {}; `fairlead rate-limits list` shows them",
     UnknownRunError: "there is no run with the id {}; `fairlead runs list` shows them",
     UnknownWorkspaceError: "there is no workspace {}; `fairlead workspaces list` shows them",
 }

@@ -1,30 +1,42 @@
-"""`fairlead serve`: run a server. `fairlead openapi` prints its document, `fairlead simulate` runs the simulator."""
+"""`fairlead serve` runs a server, `fairlead work` a worker, `fairlead simulate` the simulator.
+
+`fairlead openapi` prints the document of a server.
+"""
 
 import asyncio
 import json
 import os
 import socket
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Protocol
 
 import click
 import uvicorn
 import uvloop
+from prometheus_client.registry import Collector
 
 import fairlead
 from fairlead.api.entrance import Entrance
 from fairlead.cli.output import data_option, print_json
 from fairlead.observing.observations import ServerReady
 from fairlead.server.base import header_names
-from fairlead.server.lifecycle import RunningServer, reload_on_hangup, running_server
+from fairlead.server.lifecycle import RunningServer, reload_on_hangup, running_server, running_worker
 from fairlead.server.settings import Settings, read_settings
-from fairlead.server.web import WebServer
+from fairlead.server.web_server import WebServer
 
 _BACKLOG: Final = 8192
 _KEEP_ALIVE_SECONDS: Final = 75
 _SIMULATOR: Final = "fairlead_partners.simulator"
+
+
+_pool_option = click.option(
+    "--pool", "pools", multiple=True, metavar="NAME", help="A pool to work for, again for another. [default: default]"
+)
 
 
 @click.command()
@@ -34,19 +46,44 @@ _SIMULATOR: Final = "fairlead_partners.simulator"
 @click.option("--catalog", metavar="DIR", help="A folder with more providers and models.")
 @click.option("--local-partner/--no-local-partner", default=None, help="Whether to run the built-in partner.")
 @click.option("--simulate", is_flag=True, default=None, help="Call every provider at the built-in simulator instead.")
+@_pool_option
+@click.option("--no-work", is_flag=True, help="Execute nothing that is queued: workers do (PostgreSQL).")
 @click.option("--json", "as_json", is_flag=True, help="Print the address and the first key as one line of JSON.")
-def serve(as_json: bool, **given: Any) -> None:
+def serve(as_json: bool, no_work: bool, pools: tuple[str, ...], **given: object) -> None:
     """Run a server.
 
     The first start makes the data directory, the database, a workspace named `default` with an API key, and an operator
     with a key to sign in with. Both keys are shown once and saved in `first-key` and `first-operator-key`. Ctrl-C stops
     the server; runs under way are waited for.
     """
-    given = {
-        name: Path(value) if name in ("data", "catalog") and value is not None else value
-        for name, value in given.items()
-    }
-    uvloop.run(_serve(read_settings(**given), as_json=as_json))
+    if no_work and pools:
+        raise click.UsageError("--no-work works for no pool, so there is none to name")
+    settings = _settings(given, pools)
+    uvloop.run(_serve(replace(settings, work_pools=()) if no_work else settings, as_json=as_json))
+
+
+@click.command()
+@data_option
+@_pool_option
+@click.option("--places", type=click.IntRange(1, 256), help="The queued runs, and the jobs, it executes at a time.")
+@click.option("--catalog", metavar="DIR", help="A folder with more providers and models.")
+@click.option("--operator-port", type=click.IntRange(0, 65535), help="Answer /healthz, /readyz and /metrics there.")
+@click.option("--json", "as_json", is_flag=True, help="Print what it works for as one line of JSON.")
+def work(as_json: bool, pools: tuple[str, ...], places: int | None, **given: object) -> None:
+    """Run a worker, which executes queued runs and jobs of its pools and has no API.
+
+    It shares a PostgreSQL database with servers, and needs their settings, secret, catalog and stored files. It opens
+    no port but for the operator's, where one is asked for. Ctrl-C stops it: runs under way are waited for, and jobs are
+    handed over that do not end in time.
+    """
+    settings = _settings({**given, "queue_places": places, "engine_hosts": places}, pools)
+    uvloop.run(_work(settings, as_json=as_json))
+
+
+def _settings(given: Mapping[str, object], pools: tuple[str, ...]) -> Settings:
+    """The settings with what was given on the command line; BadSettingError."""
+    paths = {name: Path(str(given[name])) for name in ("data", "catalog") if given.get(name) is not None}
+    return read_settings(os.environ, **{**given, **paths, "work_pools": ",".join(pools) or None})
 
 
 @click.command()
@@ -73,21 +110,55 @@ def simulate(host: str, port: int, task_seconds: float | None) -> None:
 
 
 async def _serve(settings: Settings, *, as_json: bool) -> None:
-    with _listen(settings) as listener:
+    with _listen(settings.host, settings.port) as listener:
         settings = replace(settings, port=listener.getsockname()[1])  # the port that was free, where 0 was given
-        entrance = Entrance(header_names(settings))
-        web = WebServer(_config(entrance), settings.silence_seconds, settings.connections)
-        with web.capture_signals():
-            serving = asyncio.create_task(web.serve(sockets=[listener]))
-            try:
-                await _start(settings, entrance, web, serving, as_json=as_json)
-            finally:
-                web.should_exit = True
-                await serving
+        url = f"http://{settings.host}:{settings.port}"
+        announce = partial(_announce, settings=settings, url=url, as_json=as_json)
+        await _run(settings, [listener], partial(running_server, settings), announce)
+
+
+async def _work(settings: Settings, *, as_json: bool) -> None:
+    with ExitStack() as stack:
+        listeners: list[socket.socket] = []
+        if settings.operator_port is not None:
+            listeners.append(stack.enter_context(_listen(settings.host, settings.operator_port)))
+        url = f"http://{settings.host}:{listeners[0].getsockname()[1]}" if listeners else None
+        announce = partial(_announce_worker, settings=settings, url=url, as_json=as_json)
+        await _run(settings, listeners, partial(running_worker, settings), announce)
+
+
+class _Running(Protocol):
+    """Runs a server or a worker, with more meters for its metrics."""
+
+    def __call__(self, *, meters: Sequence[Collector]) -> AbstractAsyncContextManager[RunningServer]:
+        """Start it, and stop it at the end."""
+        ...
+
+
+async def _run(
+    settings: Settings,
+    listeners: Sequence[socket.socket],
+    running: _Running,
+    announce: Callable[[RunningServer], None],
+) -> None:
+    """Run what is started by `running` behind some open ports until it is told to stop."""
+    entrance = Entrance(header_names(settings))
+    web = WebServer(_config(entrance), settings.silence_seconds, settings.connections)
+    with web.capture_signals():
+        serving = asyncio.create_task(web.serve(sockets=list(listeners)))
+        try:
+            await _start(entrance, web, serving, running, announce)
+        finally:
+            web.should_exit = True
+            await serving
 
 
 async def _start(
-    settings: Settings, entrance: Entrance, web: WebServer, serving: asyncio.Task[None], *, as_json: bool
+    entrance: Entrance,
+    web: WebServer,
+    serving: asyncio.Task[None],
+    running: _Running,
+    announce: Callable[[RunningServer], None],
 ) -> None:
     """Start the application behind the open port, and wait for the stop, which may come during the start."""
     starting = asyncio.current_task()
@@ -98,12 +169,12 @@ async def _start(
 
     serving.add_done_callback(give_up)
     try:
-        async with running_server(settings) as server:
+        async with running(meters=[web.meter]) as server:
             reload_on_hangup(server)
             entrance.open(server.application)
             web.config.loaded_app = server.application  # new connections need no entrance
             web.drain = server.drain
-            _announce(server, settings, f"http://{settings.host}:{settings.port}", as_json=as_json)
+            announce(server)
             await asyncio.wait([serving])
     except asyncio.CancelledError:
         if not serving.done() or web.drain is not None:
@@ -130,13 +201,24 @@ def _config(application: Entrance) -> uvicorn.Config:
     )
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((settings.host, settings.port), backlog=_BACKLOG, reuse_port=False)
+        return socket.create_server((host, port), backlog=_BACKLOG, reuse_port=False)
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0]  # the address stands in front of it already
-        told = f"cannot listen on {settings.host}:{settings.port}: {reason} (FAIRLEAD_HOST, FAIRLEAD_PORT)"
+        told = f"cannot listen on {host}:{port}: {reason} (FAIRLEAD_HOST, FAIRLEAD_PORT)"
         raise click.ClickException(told) from error
+
+
+def _announce_worker(server: RunningServer, settings: Settings, url: str | None, *, as_json: bool) -> None:
+    """Say on standard output that the worker is ready, and for which pools."""
+    pools = settings.work_pools
+    if as_json:
+        click.echo(json.dumps({"pools": pools, "url": url}))
+    else:
+        told = f"; an operator's tools are answered at {url}" if url else ""
+        click.echo(f"Fairlead {fairlead.__version__} works for {', '.join(pools)}{told}")
+    server.observe(ServerReady(url, pools))
 
 
 def _announce(server: RunningServer, settings: Settings, url: str, *, as_json: bool) -> None:
@@ -155,4 +237,4 @@ def _announce(server: RunningServer, settings: Settings, url: str, *, as_json: b
             click.echo(f"Operator key, to sign in with (shown once, saved in {saved}): {operator_key}")
         if server.simulator is not None:
             click.echo(f"Every provider is simulated at {server.simulator}")
-    server.observe(ServerReady(url))
+    server.observe(ServerReady(url, settings.work_pools))

@@ -1,6 +1,6 @@
 """`fairlead workspaces`: who pays."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
@@ -8,13 +8,15 @@ import click
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.clock import Clock
-from fairlead.server.installation import tiers_of
+from fairlead.server.installation import tiers_of, workspace_grace_ms
 from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
 
 _COLUMNS = (
     "name",
@@ -43,7 +45,7 @@ _LIMIT_MAX = 10**12
 
 @click.group()
 def workspaces() -> None:
-    """Make, list and credit workspaces.
+    """Make, list, credit, suspend and delete workspaces.
 
     A prepaid workspace runs on its balance; a postpaid one may owe up to its cap.
     """
@@ -177,6 +179,58 @@ def credit(workspace: str, dollars: str, reason: str, settings: Settings, as_jso
     )
 
 
+@workspaces.command()
+@click.argument("workspace")
+@settings_option
+def suspend(workspace: str, settings: Settings) -> None:
+    """Let WORKSPACE begin nothing any more; what was begun goes on to its end."""
+    _change_state(settings, workspace, operations.suspend_workspace)
+    click.echo(f"{workspace} is suspended.")
+
+
+@workspaces.command()
+@click.argument("workspace")
+@settings_option
+def resume(workspace: str, settings: Settings) -> None:
+    """Let a suspended WORKSPACE begin work again."""
+    _change_state(settings, workspace, operations.resume_workspace)
+    click.echo(f"{workspace} may begin work again.")
+
+
+@workspaces.command()
+@click.argument("workspace")
+@settings_option
+@json_option
+def delete(workspace: str, settings: Settings, as_json: bool) -> None:
+    """Let WORKSPACE begin nothing, and end for good later; until then `restore` takes it back."""
+    grace_ms = workspace_grace_ms(settings)
+    done = _change_state(
+        settings, workspace, lambda opened, id_, *by: operations.delete_workspace(opened, id_, grace_ms, *by)
+    )
+    row = with_times({"name": done.name, "delete_at": done.delete_at}, "delete_at")
+    print_result(row, f"{done.name} ends for good at {row['delete_at']}.", as_json=as_json)
+
+
+@workspaces.command()
+@click.argument("workspace")
+@settings_option
+def restore(workspace: str, settings: Settings) -> None:
+    """Take the deletion of WORKSPACE back, before it has ended for good."""
+    _change_state(settings, workspace, operations.restore_workspace)
+    click.echo(f"{workspace} is restored.")
+
+
+def _change_state(
+    settings: Settings,
+    workspace: str,
+    change: Callable[[Database, str, Clock, Actor], Awaitable[operations.WorkspaceRecord]],
+) -> operations.WorkspaceRecord:
+    async def work(database: Database) -> operations.WorkspaceRecord:
+        return await change(database, await operations.find_workspace(database, workspace), Clock(), shell_actor())
+
+    return in_database(settings, work)
+
+
 _STORAGE_COLUMNS = ("name", "bytes", "bytes_limit", "files", "files_limit", "own_limits")
 _USUAL = "default"
 _MIB = 2**20
@@ -208,7 +262,10 @@ def limit_storage(workspace: str, mib: str | None, files: str | None, settings: 
     if files is not None:
         changes["files_limit"] = _limit(files, "--files", 1)
 
-    in_database(settings, lambda opened: operations.limit_storage(opened, workspace, changes, Clock(), shell_actor()))
+    in_database(
+        settings,
+        lambda opened: operations.change_workspace(opened, workspace, {}, Clock(), shell_actor(), changes),
+    )
     click.echo(f"Changed {workspace}.")
 
 

@@ -4,6 +4,7 @@ import datetime
 import re
 from typing import Final
 
+HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 _DAY_0: Final = datetime.date(1970, 1, 1).toordinal()
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -32,3 +33,9 @@ def read_date(name: str, text: str) -> datetime.date:
     except ValueError:
         pass  # the month or the day does not exist: told below like any other text that is no date
     raise NotADateError(f"{name} must be a date such as 2026-01-31, not {text[:40]!r}.")
+
+
+def first_id(at: int) -> str:
+    """What no id (UUIDv7) that was made at a time (ms since 1970) or later is less than: ids begin with their time."""
+    digits = f"{max(0, at):012x}"
+    return f"{digits[:8]}-{digits[8:12]}"

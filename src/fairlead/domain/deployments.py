@@ -11,12 +11,13 @@ import enum
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.faults import Unauthorized
+from fairlead.domain.work.pools import read_pool
 
 NAME_MAX: Final = 40
 ID_MAX: Final = 63
@@ -109,11 +110,15 @@ def after(state: DeploymentState, event: DeploymentEvent) -> DeploymentState:
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where a job is to be executed: the deployment it was sent to, and the release that serves there."""
+    """Where a job is to be executed: the deployment it was sent to, and the release that serves there.
+
+    `pool` is the deployment's own, None where it has none.
+    """
 
     deployment_id: str
     release_version: int
     packs: PackSet
+    pool: str | None = None
 
 
 class Deployment(msgspec.Struct, frozen=True):
@@ -122,7 +127,8 @@ class Deployment(msgspec.Struct, frozen=True):
     `serving` is the version of the release that takes jobs and `packs` are its node packs, of which it has copies; None
     before there is one.
     `last_release` is the version of the newest release, `reason` why it does not do what it should. `token_kinds` are
-    the kinds of tokens it takes, None for all; API keys are taken everywhere.
+    the kinds of tokens it takes, None for all; API keys are taken everywhere. `pool` is where its jobs are executed,
+    None where the rules of the installation say it.
     """
 
     id: str
@@ -136,6 +142,7 @@ class Deployment(msgspec.Struct, frozen=True):
     created_at: int
     updated_at: int
     token_kinds: TokenKinds = None
+    pool: str | None = None
 
     def refuse_token(self, kind: TokenKind | None) -> Unauthorized | None:
         """Why a caller is not let in here with a token of a kind; None with a key, or a token that is taken (J-09)."""
@@ -183,9 +190,10 @@ class DeploymentStopped(msgspec.Struct, frozen=True):
 
 
 class BadDeployment(msgspec.Struct, frozen=True):
-    """A deployment or a release cannot be made like this."""
+    """A deployment or a release cannot be like this; `field` is what is wrong of it, where that is one thing."""
 
     detail: str
+    field: Literal["name", "packs", "pool"] | None = None
 
 
 class TooManyDeployments(msgspec.Struct, frozen=True):
@@ -232,7 +240,7 @@ def placement_in(deployment: Deployment) -> Placement:
         raise DeploymentFaultError(refusal)
     if deployment.serving is None:
         raise AssertionError(f"{deployment.id} is ready without a release")
-    return Placement(deployment.id, deployment.serving, deployment.packs)
+    return Placement(deployment.id, deployment.serving, deployment.packs, deployment.pool)
 
 
 def refuse_name(name: str) -> BadDeployment | None:
@@ -240,8 +248,19 @@ def refuse_name(name: str) -> BadDeployment | None:
     if len(name) <= NAME_MAX and _NAME.fullmatch(name):
         return None
     return BadDeployment(
-        f"A name has 1 to {NAME_MAX} characters out of a-z, 0-9 and -, and neither begins nor ends with a -."
+        f"A name has 1 to {NAME_MAX} characters out of a-z, 0-9 and -, and neither begins nor ends with a -.",
+        "name",
     )
+
+
+def refuse_pool(pool: str | None) -> BadDeployment | None:
+    """Why a deployment's own pool cannot be called so; None where it can, or where it has none."""
+    try:
+        if pool is not None:
+            read_pool(pool)
+    except ValueError as error:
+        return BadDeployment(f"A pool {error}.", "pool")
+    return None
 
 
 def is_deployment_id(text: str) -> bool:

@@ -226,10 +226,14 @@ class QueueTimeout(msgspec.Struct, frozen=True):
 
 
 class RequestNotFound(msgspec.Struct, frozen=True):
-    """No such request for this caller, or its result is no longer kept (`expired`); `detail` where it is no request."""
+    """No such request for this caller, or its result is no longer kept (`expired`); `detail` where it is no request.
+
+    `is_lost` says that it should be kept, and that its bytes are missing from the store.
+    """
 
     expired: bool = False
     detail: str = "There is no such request."
+    is_lost: bool = False
 
 
 class QueueBacklogFull(msgspec.Struct, frozen=True):

@@ -1,9 +1,40 @@
 """What the parts of all servers tell each other as it happens. It may be lost: the database stays the truth.
 
 `wakeups` is the port for hints to look now, `event_hub` the one for what callers watch: events of jobs and changes of
-runs. `messaging` has both. `local` implements them within one process; `server/messaging.py` alone names it, and
-`tests/messaging` has what any implementation must pass.
+runs. `event_relay` is the one for what other servers have done, where it was read from the database. `Messaging` is
+all three. `local` implements them within one process, `nats` between servers; `server/messaging.py` alone names them,
+and `tests/messaging` has what any implementation must pass.
 
 It imports the domain only. Nothing in it may wait for a subscriber or a listener, and no message may be the only record
 of anything.
 """
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from fairlead.messaging.event_hub import EventHub
+from fairlead.messaging.event_relay import EventRelay
+from fairlead.messaging.wakeups import Wakeups
+
+
+class Messaging(Protocol):
+    """An implementation of messaging: its three ports."""
+
+    @property
+    def events(self) -> EventHub:
+        """What is told to those who watch."""
+        ...
+
+    @property
+    def relay(self) -> EventRelay:
+        """What those who watch here are told of what was read."""
+        ...
+
+    @property
+    def wakeups(self) -> Wakeups:
+        """What is told to those who would otherwise look a little later."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """How many messages to and from other servers had which outcome; none where nothing brings any."""
+        ...

@@ -33,11 +33,15 @@ class Topic(enum.StrEnum):
 
 
 class Wakeup(msgspec.Struct, frozen=True):
-    """A topic, the workspace it is about, and the id of the run or job, where it is about one."""
+    """A topic, the workspace it is about, and the id of the run or job, where it is about one.
+
+    `pool` says which servers may claim what was released.
+    """
 
     topic: Topic
     workspace_id: str
     id: str = ""
+    pool: str = ""
 
 
 Listener: TypeAlias = Callable[[Sequence[Wakeup]], None]

@@ -1,4 +1,6 @@
-"""What is observed of telling people and programs: of runs that have ended, and of money."""
+"""What is observed of telling people, programs and other servers: of runs that have ended, and of money."""
+
+from typing import TypeAlias
 
 import msgspec
 
@@ -42,3 +44,18 @@ class AlertGivenUp(msgspec.Struct, frozen=True):
     number: int
     status: int | None
     error: str | None
+
+
+class MessengerConnected(msgspec.Struct, frozen=True):
+    """Messages of other servers come, and go to them, over a NATS server."""
+
+    server: str
+
+
+class MessengerLost(msgspec.Struct, frozen=True):
+    """No NATS server can be used; servers read each other's events from the database until one can."""
+
+    reason: str
+
+
+Delivery: TypeAlias = WebhookTried | WebhookGivenUp | AlertTried | AlertGivenUp | MessengerConnected | MessengerLost

@@ -10,13 +10,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from fairlead.observing.deliveries import AlertGivenUp, WebhookGivenUp
+from fairlead.observing.blobs import BlobDamaged, BlobMissing, BlobStoreUnproven, BlobTrouble
+from fairlead.observing.deliveries import AlertGivenUp, MessengerLost, WebhookGivenUp
 from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopyFailed,
-    BlobDamaged,
-    BlobMissing,
-    BlobTrouble,
     CatalogRefused,
     ClockCompared,
     ConfinementMissing,
@@ -51,6 +49,7 @@ _WARNINGS: Final = (
     AssetCopyFailed,
     BlobDamaged,
     BlobMissing,
+    BlobStoreUnproven,
     BlobTrouble,
     CatalogRefused,
     ConfinementMissing,
@@ -59,6 +58,7 @@ _WARNINGS: Final = (
     EngineHostFailed,
     JournalSplit,
     MarkupUnknown,
+    MessengerLost,
     SignInFailed,
     ModerationFailed,
     NodePacksRefused,

@@ -1,21 +1,25 @@
 """Prometheus metrics, as one listener to observations (docs/observing.md names them all)."""
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
 
 from fairlead.domain.jobs.errors import JOB_ERRORS
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
-from fairlead.observing.deliveries import AlertGivenUp, WebhookGivenUp, WebhookTried
+from fairlead.observing.blobs import BlobDamaged, BlobMissing, BlobStoreProven, BlobStoreUnproven, BlobTrouble
+from fairlead.observing.deliveries import AlertGivenUp, MessengerConnected, MessengerLost, WebhookGivenUp, WebhookTried
+from fairlead.observing.installation import InstallationSeen
+from fairlead.observing.installation_meter import InstallationMeter
+from fairlead.observing.latency_meters import DatabaseMeter
 from fairlead.observing.loop_meter import LoopMeter
+from fairlead.observing.message_meter import MessageMeter
 from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopied,
     AssetCopyFailed,
-    BlobDamaged,
-    BlobMissing,
-    BlobTrouble,
     BodyReaderFailed,
     CallRepeated,
     CancelPassedOn,
@@ -46,7 +50,9 @@ from fairlead.observing.observations import (
     RunTakenOver,
     RunWithdrawn,
     UnexpectedError,
+    by_type,
 )
+from fairlead.observing.place_meter import PlaceMeter
 from fairlead.observing.run_meters import PARTNER_SECONDS, RunMeters
 
 _EVENTS: Final = (
@@ -77,7 +83,7 @@ _RECEIVERS: Final = (0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
 
 
 class _AssetCounters:
-    """Counts the copies of result assets."""
+    """Counts the copies of result assets, and says whether their store is the installation's."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._copied = Counter(
@@ -93,8 +99,16 @@ class _AssetCounters:
             registry=registry,
         )
 
-    def observe(self, observation: AssetCopied | AssetCopyFailed) -> None:
+        self._proven = Gauge(
+            "fairlead_blob_store_proven",
+            "Whether this server's store for files is known to be the one that the installation has recorded.",
+            registry=registry,
+        )
+
+    def observe(self, observation: AssetCopied | AssetCopyFailed | BlobStoreProven | BlobStoreUnproven) -> None:
         match observation:
+            case BlobStoreProven() | BlobStoreUnproven():
+                self._proven.set(isinstance(observation, BlobStoreProven))
             case AssetCopied(provider=provider, size=size):
                 self._copied.labels(provider).inc()
                 self._bytes.labels(provider).inc(size)
@@ -286,11 +300,29 @@ class _EngineMeters:
                 self._packs.labels(name).set(0.0 if error is not None and not nodes else 1.0)
 
 
-class Metrics:
-    """Counts what is observed; `page` is what /metrics answers."""
+class Build(msgspec.Struct, frozen=True):
+    """Which program this is: its version, the revision of its schema, that of Python, and its kind of database."""
 
-    def __init__(self) -> None:
+    version: str
+    schema: str
+    python: str
+    database: str
+
+
+class Metrics:
+    """Counts what is observed; `page` is what /metrics answers.
+
+    `meters` are those of parts that count for themselves.
+    """
+
+    def __init__(self, build: Build | None = None, meters: Iterable[Collector] = ()) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        if build is not None:
+            about = Info("fairlead_build", "Which program this is.", registry=self.registry)
+            about.info(msgspec.structs.asdict(build))
+        for meter in meters:
+            self.registry.register(meter)
         self._assets = _AssetCounters(self.registry)
         self._legs = _LegCounters(self.registry)
         self._webhooks = _WebhookCounters(self.registry)
@@ -299,6 +331,10 @@ class Metrics:
         self._engine = _EngineMeters(self.registry)
         self._runs = RunMeters()
         self.loop = LoopMeter(self.registry)
+        self.database = DatabaseMeter(self.registry)
+        self._installation = InstallationMeter(self.registry)
+        self.messages = MessageMeter(self.registry)
+        self.places = PlaceMeter(self.registry)
         self.registry.register(self._runs)
         self.in_flight = Gauge("fairlead_runs_in_flight", "Runs under way in this process.", registry=self.registry)
         self.journals: list[Callable[[], int]] = []
@@ -307,39 +343,35 @@ class Metrics:
             "fairlead_journal_entries_waiting", "Entries that wait to be durable.", registry=self.registry
         ).set_function(lambda: sum(waiting() for waiting in self.journals))
         self._faults = Counter(
-            "fairlead_faults_answered",
-            "Calls that were answered with a fault.",
-            ("bucket",),
-            registry=self.registry,
+            "fairlead_faults_answered", "Calls that were answered with a fault.", ("bucket",), registry=self.registry
         )
         self._events = Counter(
             "fairlead_events", "Things an operator should look into, by kind.", ("kind",), registry=self.registry
         )
+        self.observe: Final = by_type(self._listeners())
+        """Counts one observation."""
 
-    def page(self) -> bytes:
-        """The metrics in Prometheus's text format."""
+    def page(self, seen: InstallationSeen) -> bytes:
+        """The metrics in Prometheus's text format, with the figures of the installation as it was just seen."""
+        self._installation.note(seen)
         return generate_latest(self.registry)
 
-    def observe(self, observation: Observation) -> None:
-        """Count one observation."""
-        match observation:
-            case RunEnded():
-                self._runs.observe(observation)
-            case QueueDepth() | RunClaimed() | ClockCompared():
-                self._queue.observe(observation)
-            case FaultAnswered(result=result):
-                self._faults.labels(result).inc()
-            case AssetCopied() | AssetCopyFailed():
-                self._assets.observe(observation)
-            case CallRepeated() | RunRedirected() | ProviderRests() | PartnerReportedMore():
-                self._legs.observe(observation)
-            case WebhookTried():
-                self._webhooks.observe(observation)
-            case JobEnded() | JobsUnderWay() | JobTakenOver() | EngineConfined():
-                self._jobs.observe(observation)
-            case EngineHostStarted() | EngineHostStopped() | NodePackLoaded():
-                self._engine.observe(observation)
-            case _ if isinstance(observation, _EVENTS):
-                self._events.labels(type(observation).__name__).inc()
-            case _:
-                pass
+    def _count_fault(self, answered: FaultAnswered) -> None:
+        self._faults.labels(answered.result).inc()
+
+    def _count_event(self, observation: Observation) -> None:
+        self._events.labels(type(observation).__name__).inc()
+
+    def _listeners(self) -> Mapping[type[object], Callable[[Any], None]]:
+        return {
+            RunEnded: self._runs.observe,
+            FaultAnswered: self._count_fault,
+            WebhookTried: self._webhooks.observe,
+            **dict.fromkeys((QueueDepth, RunClaimed, ClockCompared), self._queue.observe),
+            **dict.fromkeys((MessengerConnected, MessengerLost), self.messages.observe),
+            **dict.fromkeys((AssetCopied, AssetCopyFailed, BlobStoreProven, BlobStoreUnproven), self._assets.observe),
+            **dict.fromkeys((CallRepeated, RunRedirected, ProviderRests, PartnerReportedMore), self._legs.observe),
+            **dict.fromkeys((JobEnded, JobsUnderWay, JobTakenOver, EngineConfined), self._jobs.observe),
+            **dict.fromkeys((EngineHostStarted, EngineHostStopped, NodePackLoaded), self._engine.observe),
+            **dict.fromkeys(_EVENTS, self._count_event),
+        }

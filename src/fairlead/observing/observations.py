@@ -4,11 +4,19 @@ An observation carries data, never prose and never a secret: no keys, no bodies,
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from fairlead.observing.deliveries import AlertGivenUp, AlertTried, WebhookGivenUp, WebhookTried
+from fairlead.observing.blobs import (
+    AssetsSwept,
+    BlobDamaged,
+    BlobMissing,
+    BlobStoreProven,
+    BlobStoreUnproven,
+    BlobTrouble,
+)
+from fairlead.observing.deliveries import Delivery
 
 
 class RunEnded(msgspec.Struct, frozen=True):
@@ -243,33 +251,6 @@ class AssetCopyFailed(msgspec.Struct, frozen=True):
     reason: str
 
 
-class BlobTrouble(msgspec.Struct, frozen=True):
-    """The store of blobs could not be read or written."""
-
-    doing: str
-    error: str
-
-
-class BlobDamaged(msgspec.Struct, frozen=True):
-    """A blob was asked for whose bytes are not those that its name stands for; they were not handed out."""
-
-    blob: str
-
-
-class BlobMissing(msgspec.Struct, frozen=True):
-    """A blob was asked for that the database names and the store does not have."""
-
-    blob: str
-
-
-class AssetsSwept(msgspec.Struct, frozen=True):
-    """Assets expired; blobs nobody named, and spooled files nobody wrote any more, were removed."""
-
-    expired: int
-    blobs: int
-    spooled: int
-
-
 class ContentRefused(msgspec.Struct, frozen=True):
     """Bytes were not taken in, for they are blocked: by the operator's callable, or by the list of hashes."""
 
@@ -287,10 +268,7 @@ class ModerationFailed(msgspec.Struct, frozen=True):
 
 
 class JobEnded(msgspec.Struct, frozen=True):
-    """A job reached its end, as its state and, where it failed, the kind of its error say. Times in seconds.
-
-    Callers know the job by its `public_id`.
-    """
+    """A job, known to callers by its `public_id`, ended: its state, and the kind of its error. Times in seconds."""
 
     job_id: str
     public_id: str
@@ -414,9 +392,10 @@ class UnexpectedError(msgspec.Struct, frozen=True):
 
 
 class ServerReady(msgspec.Struct, frozen=True):
-    """The server answers."""
+    """The server answers at `url`; a worker may have none, and executes what is queued in its `pools`."""
 
-    url: str
+    url: str | None
+    pools: tuple[str, ...] = ()
 
 
 Observation: TypeAlias = (
@@ -453,12 +432,10 @@ Observation: TypeAlias = (
     | BlobTrouble
     | BlobDamaged
     | BlobMissing
+    | BlobStoreProven
+    | BlobStoreUnproven
     | ContentRefused
     | ModerationFailed
-    | WebhookTried
-    | WebhookGivenUp
-    | AlertTried
-    | AlertGivenUp
     | JobEnded
     | JobTakenOver
     | JobsUnderWay
@@ -473,6 +450,7 @@ Observation: TypeAlias = (
     | NodePacksRefused
     | ReleaseSettled
     | DeploymentMoved
+    | Delivery
     | UnexpectedError
     | ServerReady
 )
@@ -485,6 +463,16 @@ def all_of(observers: Sequence[Observer]) -> Observer:
 
     def observe(observation: Observation) -> None:
         for observer in observers:
+            observer(observation)
+
+    return observe
+
+
+def by_type(observers: Mapping[type[object], Callable[[Any], None]]) -> Observer:
+    """Tell of each observation the listener to its type, where there is one."""
+
+    def observe(observation: Observation) -> None:
+        if (observer := observers.get(type(observation))) is not None:
             observer(observation)
 
     return observe

@@ -18,7 +18,8 @@ from fairlead.observing.observations import RunEnded
 
 PARTNER_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _OWN_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-_Buckets: TypeAlias = list[tuple[str, float]]
+TimesSample: TypeAlias = tuple[list[tuple[str, float]], float]
+"""For each bound (seconds, as text) how many times were at most that long, and the sum of all times (seconds)."""
 
 
 class _Ended:
@@ -46,8 +47,8 @@ class Times:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._sum += seconds
 
-    def sample(self) -> tuple[_Buckets, float]:
-        """For each bound how many took at most that long, and the sum of all."""
+    def sample(self) -> TimesSample:
+        """What a histogram of Prometheus is made of."""
         names = [*map(str, self._bounds), "+Inf"]
         return list(zip(names, map(float, accumulate(self._counts)), strict=True)), self._sum
 

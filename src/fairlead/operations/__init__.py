@@ -9,6 +9,7 @@
     runs         admitted, executed, settled, collected, watched, cancelled, taken over
     jobs         submitted, executed, watched, cancelled, read
     registry     publishers, nodes, versions and their archives
+    overview     what there is to see of the installation when the metrics are read
     clock        ids and times; readiness.py says whether this server can take work; outages.py makes faults of outages
 
 It imports the domain, storage, providers, engine, identity, messaging and observing, and nothing of HTTP: what it

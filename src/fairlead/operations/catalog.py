@@ -11,6 +11,7 @@ from fairlead.domain.accounts.callers import Caller, refuse_model
 from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection, catalog_limit, page_after
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
+from fairlead.domain.ledger.estimates import price_lines
 from fairlead.domain.ledger.markups import Markups
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
 from fairlead.operations.clock import Clock
@@ -25,6 +26,29 @@ class Page(msgspec.Struct, frozen=True):
     models: Sequence[Model]
     limit: int
     after: str | None
+
+
+class ReadFiles(msgspec.Struct, frozen=True):
+    """The files of a catalog as they were read, with their fingerprints: not in force yet."""
+
+    seen: Mapping[Path, Fingerprint]
+    catalog: Catalog
+
+
+class PriceRow(msgspec.Struct, frozen=True):
+    """The prices of a model at a provider from a day on: one text per component."""
+
+    model: str
+    provider: str
+    price: tuple[str, ...]
+    effective: datetime.date
+    source: str | None
+    checked: datetime.date | None
+    markup: str
+
+    def age(self, today: datetime.date) -> int | None:
+        """Days since the price was compared with its source; None if it never was."""
+        return None if self.checked is None else (today - self.checked).days
 
 
 _SHIPPED_EVERY: Final = 10
@@ -57,23 +81,37 @@ class CatalogKeeper:
         self._offers = _offers(providers)
         self._clock = clock
         self._observe = observe
-        self._seen = self._seen_in(folders)
+        self._seen: Mapping[Path, Fingerprint] = self._seen_in(folders)
         self.current: Catalog = self._load()
         self.loaded_at = clock.now_ms()
         """When the catalog in force, and every rate card in it, was read (ms since 1970)."""
+        self.mistake: str | None = None
+        """The mistake in the files as they were last read, which keeps them from being in force."""
         observe(CatalogLoaded(self.current.build, len(self.current.models)))
 
     def reload(self) -> None:
         """Read the files again. A mistake in them is observed and changes nothing."""
-        self._seen = self._seen_in(self._folders)
+        if (read := self.read()) is not None:
+            self.put_in_force(read)
+
+    def read(self) -> ReadFiles | None:
+        """The files as they are now, for `put_in_force`; None for a mistake in them, which is observed."""
+        seen = self._seen_in(self._folders)
         try:
-            catalog = self._load()
+            return ReadFiles(seen, self._load())
         except BadFileError as error:
-            self._observe(CatalogRefused(str(error)))
-            return
-        self.current = catalog
+            self._seen = seen
+            self.mistake = str(error)
+            self._observe(CatalogRefused(self.mistake))
+            return None
+
+    def put_in_force(self, read: ReadFiles) -> None:
+        """Replace the catalog in force. Files that were written since they were read are seen at the next look."""
+        self._seen = read.seen
+        self.mistake = None
+        self.current = read.catalog
         self.loaded_at = self._clock.now_ms()
-        self._observe(CatalogLoaded(catalog.build, len(catalog.models)))
+        self._observe(CatalogLoaded(read.catalog.build, len(read.catalog.models)))
 
     def _load(self) -> Catalog:
         return load_catalog(self._folders, self._offers, self._flag).marked_up(self._markups)
@@ -117,6 +155,24 @@ class CatalogKeeper:
 def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider], flag: str) -> Catalog:
     """Read the catalog's files without a server; BadFileError. `flag` is what schema documents are marked with."""
     return load_catalog(folders, _offers(providers), flag)
+
+
+def price_rows(catalog: Catalog) -> list[PriceRow]:
+    """One row per rate card: models sorted by id, legs and cards as in their files."""
+    return [
+        PriceRow(
+            model_id,
+            leg.provider,
+            tuple(price_lines(card)),
+            card.effective,
+            card.source,
+            card.checked,
+            f"{card.markup:f}",
+        )
+        for model_id in catalog.ids
+        for leg in catalog.models[model_id].legs
+        for card in leg.rate_cards
+    ]
 
 
 def write_snapshots(catalog: Catalog, folder: Path) -> int:

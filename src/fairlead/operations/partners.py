@@ -6,16 +6,23 @@ from typing import Final
 
 import msgspec
 
+from fairlead.domain.accounts.rights import Actor
+from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import Health, Healths
+from fairlead.storage.db.database import Database
 
 READY: Final = "ready"
 COOLING_DOWN: Final = "cooling_down"
 NOT_CONFIGURED: Final = "not_configured"
 _WORDS: Final = {Health.WELL: READY, Health.COOLING_DOWN: COOLING_DOWN, Health.TRIED: "probing"}
+
+
+class UnknownProviderError(Exception):
+    """There is no such provider."""
 
 
 class CredentialState(msgspec.Struct, frozen=True):
@@ -49,12 +56,28 @@ class Partners(msgspec.Struct, frozen=True):
     exchange: Exchange
     credentials: Credentials
     healths: Healths
+    database: Database
     clock: Clock
 
     def states(self) -> list[PartnerState]:
         """Every provider, by name."""
         served = Counter(leg.provider for model in self.catalog.current.models.values() for leg in model.legs)
         return [self._state(name, served[name]) for name in sorted(self.exchange.providers)]
+
+    async def end_cooldowns(self, name: str, by: Actor) -> PartnerState:
+        """Have every credential of a provider called again that cools down on this server; UnknownProviderError.
+
+        Cooldowns are in the memory of a server, so the audit log has it before it is done.
+        """
+        if name not in self.exchange.providers:
+            raise UnknownProviderError(name)
+        known = self.credentials.all(name) if name in self.exchange.configured else ()
+        cooling = [one.label for one in known if self.healths.of((name, one.label)) is not Health.WELL]
+        act = Act("provider.cooldowns_ended", None, name, {"credentials": cooling})
+        await record_act(self.database, by, act, self.clock)
+        for one in known:
+            self.healths.end_cooldown((name, one.label))
+        return next(one for one in self.states() if one.name == name)
 
     def _state(self, name: str, models: int) -> PartnerState:
         is_configured = name in self.exchange.configured

@@ -1,18 +1,15 @@
 """Whether this server can take work, tested by what every call needs: writing."""
 
-import asyncio
 import enum
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
-from fairlead.storage.blobs.store import BlobsUnavailableError
-from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.db.migrate import HEAD, revision_of
+from fairlead.operations.shared_look import SharedLook
+from fairlead.storage.blobs.store import BlobsUnavailableError, StoreUnprovenError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction, Work
+from fairlead.storage.db.migrate import schema_state
 
-_KEPT_SECONDS: Final = 1.0
-_PATIENCE_SECONDS: Final = 1.5
-"""Seconds until a look is given up: /readyz answers within two."""
-_SILENT: Final = "the database or the data directory does not answer"
+_SILENT: Final = "the database or the store for files does not answer"
 
 
 class Status(enum.StrEnum):
@@ -29,18 +26,16 @@ class Status(enum.StrEnum):
 
 
 class Readiness:
-    """Looks whether the database and the data directory can be written, at most once a second however many ask.
+    """Looks whether the database and the data directory can be written, once for all who ask.
 
     `write_row` writes something small of this server's own; `write_file` a file, and raises BlobsUnavailableError.
-    Only one look is under way at a time: one that hangs is reported to all, and not repeated.
     """
 
     def __init__(self, database: Database, write_row: Work[object], write_file: Callable[[], Awaitable[None]]) -> None:
         self._database = database
         self._write_row = write_row
         self._write_file = write_file
-        self._look: asyncio.Task[list[str]] | None = None
-        self._good_until = 0.0
+        self._look = SharedLook(self._problems)
         self._is_draining = False
 
     def begin_draining(self) -> None:
@@ -51,42 +46,36 @@ class Readiness:
         """What this server can do, and what is wrong where it is degraded; takes at most two seconds."""
         if self._is_draining:
             return Status.DRAINING, []
-        loop = asyncio.get_running_loop()
-        look = self._look
-        if look is None or (look.done() and loop.time() >= self._good_until):
-            look = self._look = loop.create_task(self._problems())
-        await asyncio.wait([look], timeout=_PATIENCE_SECONDS)
-        problems = look.result() if look.done() else [_SILENT]
+        problems = await self._look.ask()
+        if problems is None:
+            problems = [_SILENT]
         return (Status.DEGRADED if problems else Status.READY), problems
 
     async def close(self) -> None:
         """End a look that is under way."""
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.wait([self._look])
+        await self._look.close()
 
     async def _problems(self) -> list[str]:
-        try:
-            return [*await self._problems_of_database(), *await self._problems_of_files()]
-        finally:
-            self._good_until = asyncio.get_running_loop().time() + _KEPT_SECONDS
+        return [*await self._problems_of_database(), *await self._problems_of_files()]
 
     async def _problems_of_database(self) -> list[str]:
         try:
-            revision = await self._database.write(self._try_to_write)
+            is_usable = await self._database.write(self._try_to_write)
         except DatabaseUnavailableError:
             return ["the database cannot be written"]
-        return [] if revision == HEAD else ["the database is not at this version's schema"]
+        return [] if is_usable else ["the database has a schema that this version cannot use"]
 
-    def _try_to_write(self, connection: Any) -> str | None:
-        revision = revision_of(connection)
-        if revision == HEAD:
+    def _try_to_write(self, connection: Transaction) -> bool:
+        is_usable = schema_state(connection).is_usable
+        if is_usable:
             self._write_row(connection)
-        return revision
+        return is_usable
 
     async def _problems_of_files(self) -> list[str]:
         try:
             await self._write_file()
+        except StoreUnprovenError:
+            return ["the store for files is not known to be the installation's; see the log and `fairlead doctor`"]
         except BlobsUnavailableError:
-            return ["files cannot be written to the data directory"]
+            return ["files cannot be written to their store"]
         return []

@@ -12,12 +12,12 @@ from typing import Final, NoReturn
 
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups
 from fairlead.processes.confinement.descendants import (
+    FamilyWatch,
     Process,
     Usage,
     children,
     end_orphans,
     end_tree,
-    processes,
     tree_usage,
     unknown_descendants,
 )
@@ -176,14 +176,15 @@ class ProcessTree:
 
 async def watch_trees() -> NoReturn:
     """End every tree that takes more than it may, forever: where no control group counts, this is what bounds it."""
+    watch = FamilyWatch()
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         if _bounded:
-            await asyncio.to_thread(_end_excess)
+            await asyncio.to_thread(_end_excess, watch)
 
 
-def _end_excess() -> None:
+def _end_excess(watch: FamilyWatch) -> None:
     if trees := list(_bounded):
-        among = processes()
+        among = watch.look()
         for tree in trees:
             tree.end_excess(among)

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 import jiter
 import msgspec
 
-from fairlead.domain.conditions import text_of
 from fairlead.domain.faults import InvalidInput
+from fairlead.domain.pointers import text_of
 from fairlead.domain.runs.outcomes import Failed, Reached
 from fairlead.providers.spec import Call
 

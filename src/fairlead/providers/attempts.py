@@ -14,7 +14,7 @@ from typing import Final
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.domain.runs.outcomes import Failed, Outcome, Reached
 from fairlead.domain.runs.retries import is_about_the_credential, may_go_again, tells_of_the_partner
-from fairlead.providers.classify import Accepted
+from fairlead.providers.answers import Accepted
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange, Order
 from fairlead.providers.health import CredentialRef, Healths

@@ -19,12 +19,13 @@ from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, W
 from fairlead.http_client.outcomes import SUCCESS, Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.address_fields import address_fields, with_query
-from fairlead.providers.answers import AnswerDecoder, ReadReply
-from fairlead.providers.classify import (
+from fairlead.providers.answers import (
     Accepted,
+    AnswerDecoder,
     Ended,
     Handle,
     Pending,
+    ReadReply,
     classify_answer,
     classify_poll,
     classify_result,
@@ -48,6 +49,10 @@ _POLLS_A_SECOND: Final = 1000
 _OF_A_CREDENTIAL: Final = frozenset({401, 402, 403})
 """What a partner's status says of the credential it was shown: not known, not paid for, not allowed."""
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+def _unnoted() -> None:
+    """Where nobody counts polls."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -174,8 +179,8 @@ class Exchange:
             return replace(reading, credential=credential.label)
         return reading if type(reading) is Completed else self._of_credential(provider, credential, reading)
 
-    async def follow(self, order: Order, work: Work) -> Outcome:
-        """Poll submitted work until it ends, or until the provider file says to give up.
+    async def follow(self, order: Order, work: Work, note_poll: Callable[[], object] = _unnoted) -> Outcome:
+        """Poll submitted work until it ends, or until the provider file says to give up; each poll calls `note_poll`.
 
         Work that is given up on is undecided: it may be followed again.
         """
@@ -185,7 +190,7 @@ class Exchange:
         polling, parts, shown = known
         self._following += 1
         try:
-            outcome = await self._poll(order, polling, parts, shown, work.status)
+            outcome = await self._poll(order, polling, parts, shown, work.status, note_poll)
             return self._of_credential(self.providers[order.provider], shown, outcome)
         except BadCredentialError as error:
             return _of_accepted(_bad_credential(self.providers[order.provider], shown, error))
@@ -228,7 +233,13 @@ class Exchange:
             return Failed(ProviderError("The provider's name of the work cannot be read."), None, Reached.ACCEPTED)
 
     async def _poll(
-        self, order: Order, polling: Polling, parts: Handle, credential: Credential, answered: int | None
+        self,
+        order: Order,
+        polling: Polling,
+        parts: Handle,
+        credential: Credential,
+        answered: int | None,
+        note_poll: Callable[[], object],
     ) -> Outcome:
         """Ask until the work has ended; `answered` is the last status the partner answered with before."""
         give_up_at = time.monotonic() + polling.give_up_after
@@ -237,6 +248,7 @@ class Exchange:
             await asyncio.sleep(max(pause, self._following / _POLLS_A_SECOND))
             pause = min(pause * polling.slower_by, polling.at_most_every)
             # Nothing of an answer is kept but its meaning: thousands of runs may wait.
+            note_poll()
             reading, status = await self._ask(order, asking, parts, credential)
             answered = answered if status is None else status
             if status is None and isinstance(reading, Failed):

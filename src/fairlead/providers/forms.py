@@ -10,9 +10,8 @@ import jiter
 import msgspec
 
 from fairlead.domain.assets.media_types import HEAD_BYTES, extension, media_type
-from fairlead.domain.conditions import text_of
 from fairlead.domain.faults import InvalidInput
-from fairlead.domain.pointers import Pointer, as_text, find_all
+from fairlead.domain.pointers import Pointer, as_text, find_all, text_of
 from fairlead.domain.runs.outcomes import Failed, Reached
 from fairlead.providers.spec import Form
 

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from fairlead.domain.conditions import Condition
-from fairlead.domain.pointers import Pointer
+from fairlead.domain.pointers import Condition, Pointer
 
 
 class Protocol(enum.StrEnum):

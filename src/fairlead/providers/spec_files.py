@@ -9,10 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from fairlead.domain.catalog.identifiers import is_provider_segment
-from fairlead.domain.conditions import ConditionFile, PointerText, conditions
 from fairlead.domain.declarations import BadFileError, line_of_toml, read_toml
 from fairlead.domain.faults import REFUSAL_SUBJECTS
-from fairlead.domain.pointers import Pointer, parse_pointer
+from fairlead.domain.pointers import ConditionFile, Pointer, PointerText, conditions, parse_pointer
 from fairlead.providers.spec import (
     Asking,
     Auth,

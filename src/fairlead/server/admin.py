@@ -9,6 +9,7 @@ from fairlead.api.admin.access import AdminAccess
 from fairlead.api.admin.api import PREFIX, AdminApi
 from fairlead.api.admin.audit_log import AuditLogHandlers
 from fairlead.api.admin.budgets import BudgetHandlers
+from fairlead.api.admin.deployments import DeploymentHandlers
 from fairlead.api.admin.documents import OidcMethod
 from fairlead.api.admin.installation import InstallationHandlers, SettingShown
 from fairlead.api.admin.jobs import JobHandlers
@@ -20,6 +21,7 @@ from fairlead.api.admin.rate_limits import RateLimitHandlers
 from fairlead.api.admin.registry import RegistryHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.sessions import SessionHandlers
+from fairlead.api.admin.upkeep import UpkeepHandlers
 from fairlead.api.admin.workspaces import WorkspaceHandlers
 from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
@@ -28,13 +30,15 @@ from fairlead.identity.sealing import Sealer
 from fairlead.operations.accounts.request_limits import RequestLimits
 from fairlead.operations.accounts.sessions import Sessions
 from fairlead.operations.accounts.single_sign_on import SingleSignOn
+from fairlead.operations.deployments import Deployments
+from fairlead.operations.file_audits import FileAudits
 from fairlead.operations.ledger.accounts import Accounts
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.inspect import RunInspector
+from fairlead.operations.runs.results import Results
 from fairlead.server.base import Base, Jobs, credential_reader, header_names
-from fairlead.server.installation import tiers_of
+from fairlead.server.installation import secret_rotation, tiers_of, workspace_grace_ms
 from fairlead.server.messaging import publish_changed_workspace
-from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
 from fairlead.server.settings import SETTINGS, BadSettingError, Settings
 
@@ -56,25 +60,36 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
     quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
     access = AdminAccess(database, sessions, credentials, base.windows, RequestLimits(quotas, base.clock))
     changed = publish_changed_workspace(base.messaging.wakeups)
-    grace_ms = round(settings.workspace_grace_hours * HOUR_MS)
     logins = RequestLimits(_LOGINS, base.clock)
     sign_on = _single_sign_on(settings, base, sessions, database, stack)
     handlers: Sequence[object] = (
         SessionHandlers(database, sessions, credentials.cookies, logins, _oidc_method(sign_on)),
         OidcHandlers(sign_on, credentials.cookies, logins, PREFIX),
         MemberHandlers(database, base.clock),
-        WorkspaceHandlers(database, tiers_of(settings), settings.storage_limits(), changed, grace_ms, base.clock),
+        WorkspaceHandlers(
+            database, tiers_of(settings), settings.storage_limits(), changed, workspace_grace_ms(settings), base.clock
+        ),
         KeyHandlers(database, base.own_keys, runs.posting.webhook_secrets, settings.key_prefix, changed, base.clock),
         AuditLogHandlers(database),
         RegistryHandlers(database, base.clock),
-        RunHandlers(RunInspector(database, runs.canceller, base.authenticator, base.clock)),
+        RunHandlers(RunInspector(database, runs.canceller, base.authenticator, Results(base.assets.blobs), base.clock)),
         LedgerHandlers(Accounts(database, base.clock)),
-        JobHandlers(None if jobs is None else jobs.verbs, base.authenticator, database, base.clock),
-        InstallationHandlers(base.catalog, runs.partners, base.authenticator, _shown_settings(settings)),
+        JobHandlers(None if jobs is None else jobs.verbs, base.authenticator),
+        DeploymentHandlers(Deployments(database, base.clock, base.observe) if jobs is None else jobs.deployments),
+        InstallationHandlers(
+            base.catalog, runs.partners, base.authenticator, _shown_settings(settings), database, base.clock
+        ),
+        _upkeep(settings, base, database, stack),
         RateLimitHandlers(database, base.clock),
         BudgetHandlers(database, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)
+
+
+def _upkeep(settings: Settings, base: Base, database: AnsweringDatabase, stack: AsyncExitStack) -> UpkeepHandlers:
+    files = FileAudits(database, base.assets.blobs, base.clock, base.observe)
+    stack.push_async_callback(files.close)
+    return UpkeepHandlers(files, secret_rotation(settings, base.secret, database, base.clock))
 
 
 def _shown_settings(settings: Settings) -> list[SettingShown]:

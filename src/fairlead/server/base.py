@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import platform
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
+import fairlead
 from fairlead.api.admin.jobs import JobVerbs
 from fairlead.api.assets import AssetHandlers
 from fairlead.api.http.api import MountedApi
@@ -28,18 +31,12 @@ from fairlead.identity.links import Links
 from fairlead.identity.master_secret import Secrets
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.identity.tokens import TokenIssuer, TokenVerifier, TokenVerifiers
-from fairlead.messaging.messaging import Messaging
+from fairlead.messaging import Messaging
+from fairlead.observing.blobs import BlobDamaged, BlobMissing
+from fairlead.observing.latency_meters import DatabaseMeter
 from fairlead.observing.logs import Logs
-from fairlead.observing.metrics import Metrics
-from fairlead.observing.observations import (
-    BlobDamaged,
-    BlobMissing,
-    BodyReaderFailed,
-    MarkupUnknown,
-    Observer,
-    SettingUnknown,
-    all_of,
-)
+from fairlead.observing.metrics import Build, Metrics
+from fairlead.observing.observations import BodyReaderFailed, MarkupUnknown, Observer, SettingUnknown, all_of
 from fairlead.observing.traces import otlp_traces
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.members import bootstrap_operator
@@ -47,12 +44,14 @@ from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.accounts.secrets import note_first_secret
 from fairlead.operations.accounts.workspaces import bootstrap
-from fairlead.operations.assets.results import AssetReader, AssetSweeper
+from fairlead.operations.assets.results import AssetReader, AssetSweeper, StoreLinks
+from fairlead.operations.assets.shared_store import SharedStore
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
+from fairlead.operations.deployments import Deployments
+from fairlead.server.blob_stores import direct_links, ready_blobs
 from fairlead.server.installation import (
     CATALOG,
-    DataDirectoryError,
     FirstKeys,
     Partners,
     catalog_folders,
@@ -67,30 +66,49 @@ from fairlead.server.installation import (
 )
 from fairlead.server.messaging import listen_for_changed_workspaces, publish_changed_workspace, ready_messaging
 from fairlead.server.settings import BadSettingError, Settings
-from fairlead.storage.blobs.store import BlobLostError, BlobMissingError, FileBlobs, local_blobs
-from fairlead.storage.db.database import Database, open_database
-from fairlead.storage.db.migrate import migrate
+from fairlead.storage.blobs.gate import StoreGate, StoreState
+from fairlead.storage.blobs.store import BlobLostError, BlobMissingError, StoredBlobs
+from fairlead.storage.db.database import Database, DatabaseTimes, file_of, open_database
+from fairlead.storage.db.migrate import HEAD, migrate
+from fairlead.storage.db.waiting import WaitingDatabase
 from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
+from fairlead.workers.periodic import run_periodically
+
+_PROVE_SECONDS: Final = 5.0
+_FIRST_SECONDS: Final = 5.0
 
 
 class Assets(msgspec.Struct, frozen=True):
-    """Parts of the server for the assets of results."""
+    """Parts of the server for the assets of results. `store` says whether `blobs` are the installation's.
 
-    blobs: FileBlobs
+    `direct` makes links straight to the store, where they are wanted.
+    """
+
+    blobs: StoredBlobs
+    store: StoreGate
     links: Links
+    direct: StoreLinks | None
     handlers: AssetHandlers
     sweeper: AssetSweeper
+
+    def has_store(self) -> bool:
+        """Whether what work makes would be found by every server; else nothing is claimed that waits in a queue."""
+        return self.store.state is StoreState.OURS
 
 
 class Base(msgspec.Struct, frozen=True):
     """What everything else stands on.
 
-    `alone` says that no other server can share the database; `readers` read callers' documents.
+    `alone` says that no other server can share the database, `has_api` that callers are answered here; `readers` read
+    callers' documents. `database` waits for a database server that is away for a moment; `prompt_database` is the same
+    without waiting.
     """
 
     database: Database
+    prompt_database: Database
     first_keys: FirstKeys
     alone: bool
+    has_api: bool
     secret: Secrets
     partners: Partners
     catalog: CatalogKeeper
@@ -107,28 +125,42 @@ class Base(msgspec.Struct, frozen=True):
 class Jobs(msgspec.Struct, frozen=True):
     """The execution of workflows, as the rest of the server sees it; None on a server without the engine."""
 
-    apis: tuple[MountedApi, ...]
+    apis: Callable[[], tuple[MountedApi, ...]]
+    """Makes the APIs that show it, where callers are answered."""
     confinement: Mapping[str, object]
     """How the engine's processes are confined, for an operator's tools."""
     entries_waiting: Callable[[], int]
     """How many entries of jobs are not durable yet."""
     verbs: JobVerbs
     """What the administration API can do about jobs."""
+    deployments: Deployments
 
 
-async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:
-    """Prepare what runs and the HTTP application are built on; the stack stops it."""
+async def ready_base(
+    settings: Settings,
+    clock: Clock,
+    meter: DatabaseMeter,
+    observe: Observer,
+    stack: AsyncExitStack,
+    *,
+    has_api: bool = True,
+) -> Base:
+    """Prepare what runs and the HTTP application are built on; the stack stops it. BadSettingError.
+
+    Without an API nothing is made that is given out once: the first keys, and the secret that servers share.
+    """
     verifier = _verifier(settings, stack)
     prepare_data(settings)
     alone = lock_data(settings, stack)
     found = _partners(settings, observe, stack)
-    for variable, meant in strange_variables(os.environ, found.providers):
-        observe(SettingUnknown(variable, meant))
-    database, first_keys = await _ready_database(settings, clock, stack)
-    secret = master_secret(settings)
+    _check_names(settings, found, observe)
+    secret = master_secret(settings, make=has_api)
+    prompt_database = await _ready_database(settings, meter, stack)
+    first_keys = await _first_keys(settings, prompt_database, clock) if has_api else FirstKeys(None, None)
+    database = prompt_database if alone else WaitingDatabase(prompt_database, settings.database_wait_seconds)
     await note_first_secret(database, secret)
     authenticator = Authenticator(database, verifier, clock)
-    messaging = ready_messaging(settings)
+    messaging = await ready_messaging(settings, database, observe, stack)
     listen_for_changed_workspaces(messaging.wakeups, authenticator.forget, stack)
     flag, folders = brand(settings).authored_flag, catalog_folders(settings)
     catalog = CatalogKeeper(folders, found.providers, flag, clock, observe, settings.markup, shipped=CATALOG)
@@ -136,12 +168,14 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
         observe(MarkupUnknown(name, meant))
     return Base(
         database=database,
+        prompt_database=prompt_database,
         first_keys=first_keys,
         alone=alone,
+        has_api=has_api,
         secret=secret,
         partners=found,
         catalog=catalog,
-        assets=_assets(settings, secret, database, clock, observe),
+        assets=await _assets(settings, secret, database, alone, clock, observe, stack),
         authenticator=authenticator,
         own_keys=provider_keys(secret, found.providers, database, clock, publish_changed_workspace(messaging.wakeups)),
         windows=_rate_windows(settings, database, clock, observe, stack),
@@ -150,6 +184,20 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
         clock=clock,
         observe=observe,
     )
+
+
+def describe_build(settings: Settings) -> Build:
+    """Which program this is, for its metrics."""
+    kind = "postgresql" if file_of(settings.database_url()) is None else "sqlite"
+    return Build(fairlead.__version__, HEAD, platform.python_version(), kind)
+
+
+def _check_names(settings: Settings, found: Partners, observe: Observer) -> None:
+    """Tell of variables that are no settings; BadSettingError where a pool is said to be of a provider there is not."""
+    for variable, meant in strange_variables(os.environ, found.providers):
+        observe(SettingUnknown(variable, meant))
+    if unknown := settings.pools.unknown_providers(found.providers):
+        raise BadSettingError(f"FAIRLEAD_POOLS: there is no provider {unknown[0]}")
 
 
 def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> Observer:
@@ -216,26 +264,49 @@ def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> P
     )
 
 
-async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tuple[Database, FirstKeys]:
-    """The database at the right schema, and the keys of a new installation's first workspace and first operator."""
-    database = open_database(settings.database_url())
+async def _ready_database(settings: Settings, meter: DatabaseMeter, stack: AsyncExitStack) -> Database:
+    """The database at the right schema."""
+    times = DatabaseTimes(meter.read.add, meter.write.add, meter.commit.add)
+    database = open_database(settings.database_url(), times)
     stack.push_async_callback(database.close)
     await migrate(database)
+    return database
+
+
+async def _first_keys(settings: Settings, database: Database, clock: Clock) -> FirstKeys:
+    """The keys of a new installation's first workspace and first operator."""
     first_key = await bootstrap(database, settings.key_prefix, first_of(settings.subscriptions), clock)
     keys = FirstKeys(first_key, await bootstrap_operator(database, clock))
     save_first_keys(settings, keys)
-    return database, keys
+    return keys
 
 
-def _assets(settings: Settings, secret: Secrets, database: Database, clock: Clock, observe: Observer) -> Assets:
-    try:
-        folder = (settings.data / "blobs").resolve()  # engine hosts are elsewhere, and are given paths
-        blobs = local_blobs(folder, lambda lost: observe(_lost_blob(lost)))
-    except OSError as error:
-        raise DataDirectoryError(f"the folder for blobs cannot be used: {error}") from error
+async def _assets(
+    settings: Settings,
+    secret: Secrets,
+    database: Database,
+    alone: bool,  # noqa: FBT001 -- as in Base
+    clock: Clock,
+    observe: Observer,
+    stack: AsyncExitStack,
+) -> Assets:
+    blobs = ready_blobs(settings, lambda lost: observe(_lost_blob(lost)), StoreGate())
+    shared = SharedStore(database, blobs, clock, observe, is_private=alone and settings.blobs is None)
+    await _prove_first(shared, blobs.gate)
+    start_background(stack, run_periodically(shared.prove, _PROVE_SECONDS, "prove the store for files", observe))
     links = Links(DerivedKeys(secret, "signed links of assets"))
-    handlers = AssetHandlers(AssetReader(links, blobs, database, clock), header_names(settings))
-    return Assets(blobs, links, handlers, AssetSweeper(database, blobs, clock, observe))
+    direct = direct_links(settings, clock)
+    handlers = AssetHandlers(AssetReader(links, blobs, database, clock, store_links=direct), header_names(settings))
+    return Assets(blobs, blobs.gate, links, direct, handlers, AssetSweeper(database, blobs, clock, observe))
+
+
+async def _prove_first(shared: SharedStore, gate: StoreGate) -> None:
+    """Look at the store before anything is done, but wait no longer for one that does not answer than people would."""
+    try:
+        async with asyncio.timeout(_FIRST_SECONDS):
+            await shared.prove()
+    except TimeoutError:
+        gate.learn(StoreState.UNKNOWN, f"the store for files did not answer within {_FIRST_SECONDS:g} seconds")
 
 
 def _readers(settings: Settings, observe: Observer, stack: AsyncExitStack) -> DocumentReaders:

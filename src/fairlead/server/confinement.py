@@ -14,6 +14,7 @@ from fairlead.observing.observations import ConfinementMissing, EngineConfined, 
 from fairlead.processes.confinement.cgroups import ControlGroups, find_control_groups
 from fairlead.processes.confinement.policy import MEMORY, ConfinementError, Policy, Report
 from fairlead.processes.confinement.probe import probe, with_filter
+from fairlead.server.blob_stores import files_folder
 from fairlead.server.installation import DataDirectoryError
 from fairlead.server.settings import CONFINEMENT_OFF, CONFINEMENT_REQUIRED, Settings
 from fairlead.storage.db.database import file_of
@@ -101,7 +102,7 @@ def _policy(settings: Settings, packs: Path | None) -> Policy:
     )
     return Policy(
         readable=[str(path) for path in (*folders, *settings.engine_readable)],
-        named=[str((settings.data / "blobs").resolve())],
+        named=[str(files_folder(settings))],
         devices=[str(path) for path in settings.engine_devices],
         protected=[str(path.resolve()) for path in secrets],
         memory=settings.engine_memory_mib * 2**20,

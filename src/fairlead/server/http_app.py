@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import fairlead
-from fairlead.api.application import Application
+from fairlead.api.application import Application, OperatorApplication
 from fairlead.api.console import ConsoleHandlers
 from fairlead.api.http.asgi import AsgiApplication
 from fairlead.api.http.cross_origin import CrossOrigin
@@ -26,11 +26,14 @@ from fairlead.api.router.webhooks import WebhookHandlers
 from fairlead.identity.links import ARCHIVE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
+from fairlead.observing.place_meter import PlaceFigures
 from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.ledger.usage import UsageReader
+from fairlead.operations.overview import Overview
 from fairlead.operations.readiness import Readiness
 from fairlead.operations.registry.archives import NodeArchives
 from fairlead.operations.registry.publishing import Registry
+from fairlead.operations.runs.places import RunPlaces
 from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.server.admin import admin_api
 from fairlead.server.base import Base, Jobs, brand, credential_reader, header_names, known_hosts
@@ -48,22 +51,25 @@ def application(
     jobs: Jobs | None,
     metrics: Metrics,
     readiness: Readiness,
+    overview: Overview,
     stack: AsyncExitStack,
 ) -> AsgiApplication:
     """Make the application that answers every request."""
+    places = RunPlaces(settings.run_places, settings.run_admissions, settings.run_wait_seconds)
+    metrics.places.sources.append(lambda: PlaceFigures(places.waiting, places.refused, places.is_pressed))
     answering = Application(
-        run=_run_handler(settings, base, runs),
+        run=_run_handler(settings, base, runs, places),
         bind=bind_handlers(
             (
                 _handlers(settings, base, runs),
-                ProviderKeyHandlers(base.own_keys),
+                ProviderKeyHandlers(base.own_keys, _base_urls(settings)),
                 _estimate_handlers(settings, runs),
                 _queue_handlers(settings, base, runs),
-                WebhookHandlers(DeliveryLog(base.database), runs.posting.webhook_secrets),
+                WebhookHandlers(DeliveryLog(base.database), runs.posting.webhook_secrets, _base_urls(settings)),
                 UsageHandlers(UsageReader(base.database, base.clock)),
                 base.assets.handlers,
                 ConsoleHandlers(_CONSOLE),
-                _operator(settings, jobs, metrics, readiness),
+                operator_handlers(settings, jobs, metrics, readiness, overview),
                 DocumentHandlers(describe_served(settings)),
             )
         ),
@@ -72,7 +78,7 @@ def application(
         observe=base.observe,
         others=(
             admin_api(settings, base, runs, jobs, stack),
-            *(() if jobs is None else jobs.apis),
+            *(() if jobs is None else jobs.apis()),
             _registry(settings, base),
         ),
     )
@@ -80,10 +86,25 @@ def application(
     return CrossOrigin(answering, origins, header_names(settings)) if origins else answering
 
 
-def _operator(settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness: Readiness) -> OperatorHandlers:
+def operator_application(
+    settings: Settings, base: Base, jobs: Jobs | None, metrics: Metrics, readiness: Readiness, overview: Overview
+) -> AsgiApplication:
+    """Make the application of a worker, which answers an operator's tools and no caller."""
+    handlers = operator_handlers(settings, jobs, metrics, readiness, overview)
+    return OperatorApplication(bind_handlers((handlers,)), header_names(settings), base.observe)
+
+
+def operator_handlers(
+    settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness: Readiness, overview: Overview
+) -> OperatorHandlers:
+    """What answers the operator's routes."""
+
+    async def page() -> tuple[bytes, str]:
+        return metrics.page(await overview.look()), CONTENT_TYPE
+
     return OperatorHandlers(
         readiness.check,
-        lambda: (metrics.page(), CONTENT_TYPE),
+        page,
         MetricsAccess(settings.metrics_networks, known_hosts(settings), settings.metrics_token),
         {} if jobs is None else {"engine_confinement": jobs.confinement},
     )
@@ -122,12 +143,13 @@ def _estimate_handlers(settings: Settings, runs: Runs) -> EstimateHandlers:
     )
 
 
-def _run_handler(settings: Settings, base: Base, runs: Runs) -> RunHandler:
+def _run_handler(settings: Settings, base: Base, runs: Runs, places: RunPlaces) -> RunHandler:
     return RunHandler(
         authenticator=base.authenticator,
         windows=base.windows,
         admitter=runs.admitter,
         executor=runs.executor,
+        places=places,
         names=header_names(settings),
         native_aliases=brand(settings).native_aliases,
         credentials=credential_reader(settings),
@@ -174,7 +196,7 @@ def _registry(settings: Settings, base: Base) -> RegistryApi:
         base.windows,
         Registry(base.database, base.clock),
         archives,
-        AssetReader(links, blobs, base.database, base.clock),
+        AssetReader(links, blobs, base.database, base.clock, store_links=base.assets.direct),
         _base_urls(settings),
         credential_reader(settings),
         settings.registry_prefix,

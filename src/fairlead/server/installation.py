@@ -16,21 +16,22 @@ from msgspec.structs import replace
 import fairlead
 from fairlead.domain.brand import Brand
 from fairlead.domain.catalog.identifiers import provider_setting
+from fairlead.domain.days import HOUR_MS
 from fairlead.domain.ledger.markups import EVERYTHING, Markups
 from fairlead.identity.master_secret import Secrets
 from fairlead.identity.sealing import Sealer
 from fairlead.identity.secret_ring import FixedSecrets, SecretFile, secrets_of
 from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.accounts.secret_rotation import SecretRotation
 from fairlead.operations.accounts.workspaces import Tiers
 from fairlead.operations.clock import Clock
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers
 from fairlead.server.settings import SETTINGS, BadSettingError, Settings
-from fairlead.storage.blobs.store import StoredBlobs, existing_blobs
 from fairlead.storage.db.database import Database, file_of, open_database
-from fairlead.storage.db.migrate import HEAD, revision_of
+from fairlead.storage.db.migrate import schema_state
 
 LOCAL: Final = "local"
 PACKAGE: Final = Path(fairlead.__file__).parent
@@ -191,10 +192,16 @@ def master_secret(settings: Settings, *, make: bool = True) -> Secrets:
     try:
         return SecretFile(path, make=make)
     except FileNotFoundError as error:
-        hint = "`fairlead serve` makes it, or set FAIRLEAD_SECRET_KEY"
+        hint = "`fairlead serve` makes it; copy its file, or set FAIRLEAD_SECRET_KEY"
         raise DataDirectoryError(f"there is no secret at {path}; {hint}") from error
     except (ValueError, OSError) as error:
         raise DataDirectoryError(f"the server's secret cannot be used: {error}") from error
+
+
+def secret_rotation(settings: Settings, secret: Secrets, database: Database, clock: Clock) -> SecretRotation:
+    """What shows and changes the server's master secrets."""
+    links_ms = max(round(settings.asset_lifetime_hours * HOUR_MS), settings.file_link_seconds * 1000)
+    return SecretRotation(database, secret, secret_file(settings), links_ms, clock)
 
 
 def provider_keys(
@@ -209,11 +216,6 @@ def provider_keys(
     return ProviderKeys(database, Sealer(secret), taken, clock, changed)
 
 
-def stored_blobs(settings: Settings) -> StoredBlobs | None:
-    """The stored files, for a command: nothing is made. None where there is no data directory here."""
-    return existing_blobs((settings.data / "blobs").resolve()) if settings.data.is_dir() else None
-
-
 @asynccontextmanager
 async def opened_database(settings: Settings) -> AsyncIterator[Database]:
     """A database at the right schema, for a command; OldDatabaseError when it is not, or there is none."""
@@ -222,25 +224,60 @@ async def opened_database(settings: Settings) -> AsyncIterator[Database]:
         raise OldDatabaseError(f"there is no database at {file}; `fairlead serve` or `fairlead migrate` makes it")
     database = open_database(settings.database_url())
     try:
-        revision = await database.read(revision_of)
-        if revision != HEAD:
-            raise OldDatabaseError(f"the database is at {revision or 'nothing'}, not {HEAD}; run `fairlead migrate`")
+        state = await database.read(schema_state)
+        if not state.is_usable:
+            raise OldDatabaseError(state.refusal())
         yield database
     finally:
         await database.close()
+
+
+_NEEDS_POSTGRESQL: Final = (
+    "servers and workers share a PostgreSQL database (FAIRLEAD_DATABASE=postgresql://…); "
+    "one of SQLite belongs to one process alone"
+)
+
+
+def require_shared_database(settings: Settings) -> None:
+    """Refuse a worker without a database that it can share with servers; BadSettingError."""
+    if file_of(settings.database_url()) is not None:
+        raise BadSettingError(f"fairlead work: {_NEEDS_POSTGRESQL}")
 
 
 def lock_data(settings: Settings, stack: AsyncExitStack) -> bool:
     """Claim an embedded database for this server alone; False where a database server is shared by many."""
     if file_of(settings.database_url()) is None:
         return False
-    descriptor = os.open(settings.data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not settings.work_pools:
+        raise BadSettingError(f"--no-work: {_NEEDS_POSTGRESQL}")
+    _lock(settings.data / "lock", stack)
+    return True
+
+
+def _lock(path: Path, stack: AsyncExitStack) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise DataDirectoryError(f"another server uses the data directory {settings.data}") from error
+        raise DataDirectoryError(f"another server uses the data directory {path.parent}") from error
+
+
+def lock_file_database(url: str, stack: AsyncExitStack) -> bool:
+    """Keep servers out of a SQLite file whose data directory it is in; False where that cannot be known.
+
+    DataDirectoryError where a server runs on it.
+    """
+    file = file_of(url)
+    if file is None or not (lock := file.parent / "lock").exists():
+        return False
+    _lock(lock, stack)
     return True
+
+
+def workspace_grace_ms(settings: Settings) -> int:
+    """How long a deleted workspace can be restored."""
+    return round(settings.workspace_grace_hours * HOUR_MS)
 
 
 def save_first_keys(settings: Settings, keys: FirstKeys) -> None:

@@ -1,6 +1,6 @@
 """Wiring of jobs: from a submitted workflow to its outputs, and the APIs that show them."""
 
-from collections.abc import Mapping
+import asyncio
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -36,8 +36,10 @@ from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.messaging.wakeups import Topic
+from fairlead.moderation.pool import ModerationSettings, ModeratorNotStartedError, Moderators
 from fairlead.observing.observations import (
     JournalSplit,
+    Observer,
     SubscriptionBeyondHosts,
 )
 from fairlead.operations.accounts.editor_documents import EditorDocuments
@@ -48,10 +50,12 @@ from fairlead.operations.assets.moderation import Moderation
 from fairlead.operations.assets.records import Assets
 from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.assets.views import FileViews
-from fairlead.operations.deployments import DeploymentKeeper, Deployments
+from fairlead.operations.deployment_keeper import DeploymentKeeper
+from fairlead.operations.deployments import Deployments
 from fairlead.operations.jobs.abandon import JobAbandoner
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.follow import Follow, JobFollower, follow_nobody
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.nodes import NodeCatalog
@@ -69,17 +73,19 @@ from fairlead.operations.work.store import WorkStore
 from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.processes.tree import watch_trees
 from fairlead.server.base import Base, Jobs, brand, credential_reader, header_names, known_hosts, start_background
+from fairlead.server.blob_stores import spool_folder
 from fairlead.server.confinement import Confinement, ready_confinement
 from fairlead.server.drain import Drain
 from fairlead.server.hosts import ready_hosts
-from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_released
-from fairlead.server.moderation import ready_moderation
+from fairlead.server.messaging import FOLLOW_SECONDS, listen_for_cancelled, listen_for_released, publish_released
 from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
-from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
+from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, BadSettingError, Settings
 from fairlead.storage.assets.files import find_file_of_id
-from fairlead.storage.jobs.journal import JobJournal
+from fairlead.storage.jobs.entries import JOB_SPACING, JobJournal, WrittenJobs, write_job_entries
+from fairlead.storage.work.journal import Journal
 from fairlead.workers.deployments import DeploymentWorker
+from fairlead.workers.periodic import run_periodically
 from fairlead.workers.work import Chore, WorkLoop
 
 _UPLOADS_WAITING_MAX: Final = 1_000
@@ -112,11 +118,13 @@ class _Verbs(msgspec.Struct, frozen=True):
     canceller: JobCanceller
     deployments: Deployments
     keeper: DeploymentKeeper
+    follow: Follow
 
 
 async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs:
     """Wire the parts that execute workflows; the stack stops them."""
-    _tell_of_tiers(settings, base)
+    if settings.work_pools:
+        _tell_of_tiers(settings, base)
     working = await _working(settings, base, runs, stack)
     nodes = NodeCatalog(
         working.hosts, lambda: base.catalog.current, lambda catalog: _partner_nodes(catalog, base, runs)
@@ -124,7 +132,7 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
     work = _work(base, working)
     timeout_ms = int(settings.queue_hours * HOUR_MS)
     queue: JobQueue = WorkQueue(work, base.database, working.store, base.clock, base.observe, runs.presence, timeout_ms)
-    verbs = _verbs(settings, base, working, nodes)
+    verbs = _verbs(settings, base, working, nodes, _follow(base, runs, stack))
     start_background(stack, DeploymentWorker(verbs.keeper, base.observe).work())
     forgets = (work.forget, working.files.forget_expired, verbs.submissions.forget)
     chores = (
@@ -139,32 +147,24 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
     listen_for_cancelled(base.messaging.wakeups, Topic.JOB_CANCELLED, working.executor.interrupt_all, stack)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     start_background(stack, worker.work())
-    public = _jobs_api(settings, base, working, verbs)
-
     drain.tell(worker.stop)
     drain.tell(working.executor.stop, lambda: bool(working.executor.job_ids()))
     drain.tell(base.messaging.events.close)
     return Jobs(
-        (public, _cloud_api(settings, base, working, nodes, verbs)),
+        lambda: (_jobs_api(settings, base, working, verbs), _cloud_api(settings, base, working, nodes, verbs)),
         working.confinement.summary(),
         lambda: working.journal.entries_waiting,
         JobVerbs(verbs.reader, verbs.canceller),
+        verbs.deployments,
     )
 
 
 async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> _Working:
-    journal = JobJournal(
-        base.database,
-        split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
-        released=publish_released(base.messaging.wakeups, Topic.JOB_RELEASED),
-        remaining=lambda remaining: _tell_remaining(base, remaining),
-    )
-    stack.push_async_callback(journal.close)
-    store, places = WorkStore(journal, base.observe, REFUSAL), Places(settings.engine_hosts)
+    journal = _journal(base, stack)
+    store = WorkStore(journal, base.observe, REFUSAL)
     kept_ms = int(settings.jobs_hours * HOUR_MS)
-    transport = Transport(trusted=[one.base_url for one in base.partners.providers.values() if not one.missing])
-    stack.push_async_callback(transport.close)
-    moderation = await ready_moderation(settings, base.observe, stack)
+    transport = _transport(base, stack)
+    moderation = await _ready_moderation(settings, base.observe, stack)
     files = _files(settings, base, moderation, kept_ms, stack)
     confinement = await ready_confinement(settings)
     confinement.tell(base.observe)
@@ -183,11 +183,32 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         base.observe,
         Patience(base.observe),
         server_id=runs.presence.server_id,
-        places=places,
+        places=(places := Places(settings.engine_hosts if settings.work_pools else 0, base.assets.has_store)),
         kept_ms=kept_ms,
+        flush_seconds=1.0 if base.alone else FOLLOW_SECONDS,
     )
     documents = _documents(base, stack)
     return _Working(hosts, store, journal, files, documents, executor, places, models, confinement, kept_ms)
+
+
+def _journal(base: Base, stack: AsyncExitStack) -> JobJournal:
+    journal: JobJournal = Journal(
+        base.database,
+        write_job_entries,
+        spacing=JOB_SPACING,
+        split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
+        released=publish_released(base.messaging.wakeups, Topic.JOB_RELEASED),
+        listener=lambda written: _tell_remaining(base, written),
+    )
+    stack.push_async_callback(journal.close)
+    return journal
+
+
+def _transport(base: Base, stack: AsyncExitStack) -> Transport:
+    """The HTTP transport to files of partners."""
+    transport = Transport(trusted=[one.base_url for one in base.partners.providers.values() if not one.missing])
+    stack.push_async_callback(transport.close)
+    return transport
 
 
 def _documents(base: Base, stack: AsyncExitStack) -> StoredDocuments:
@@ -231,10 +252,35 @@ def _tell_of_tiers(settings: Settings, base: Base) -> None:
         base.observe(SubscriptionBeyondHosts(name, promised, settings.engine_hosts))
 
 
-def _tell_remaining(base: Base, remaining: Mapping[str, int]) -> None:
-    now = base.clock.now_ms()
-    for workspace_id, jobs in remaining.items():
-        base.messaging.events.publish(EventEnvelope(workspace_id, None, None, now, QueueChanged(jobs)))
+def _tell_remaining(base: Base, written: WrittenJobs) -> None:
+    def publish() -> None:
+        now = base.clock.now_ms()
+        for workspace_id, jobs in written.remaining.items():
+            base.messaging.events.publish(EventEnvelope(workspace_id, None, None, now, QueueChanged(jobs)))
+
+    # After the writers of the batch have gone on: how a job ended is told before how many are left (C-08).
+    asyncio.get_running_loop().call_soon(publish)
+
+
+async def _ready_moderation(settings: Settings, observe: Observer, stack: AsyncExitStack) -> Moderation:
+    """The list of hashes, and the operator's callable where there is one; BadSettingError where it cannot be used."""
+    if settings.moderation is None:
+        return Moderation(observe, blocked=settings.blocked_hashes)
+    moderators = Moderators(
+        ModerationSettings(
+            source=settings.moderation,
+            folder=(settings.data / "moderation").resolve(),
+            seconds=settings.moderation_seconds,
+            processes=settings.moderation_processes,
+            memory=settings.moderation_memory_mib * 2**20,
+        )
+    )
+    stack.push_async_callback(moderators.close)
+    try:
+        await moderators.begin()
+    except (ModeratorNotStartedError, OSError) as error:
+        raise BadSettingError(f"FAIRLEAD_MODERATION: {settings.moderation} cannot be used: {error}") from error
+    return Moderation(observe, blocked=settings.blocked_hashes, judge=moderators.judge)
 
 
 def _files(
@@ -282,11 +328,21 @@ def _abandoner(base: Base, working: _Working) -> JobAbandoner:
     )
 
 
-def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> _Verbs:
+def _follow(base: Base, runs: Runs, stack: AsyncExitStack) -> Follow:
+    """Follow jobs that other servers of the same database execute."""
+    if base.alone:
+        return follow_nobody
+    follower = JobFollower(base.database, base.messaging.relay, base.observe, server_id=runs.presence.server_id)
+    start_background(stack, run_periodically(follower.look, FOLLOW_SECONDS, "follow jobs", base.observe))
+    return follower.begin
+
+
+def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, follow: Follow) -> _Verbs:
     reader = JobReader(base.database, working.documents, base.observe)
     submitter = _submitter(settings, base, working)
     links = FileLinks(_file_links(base), base.clock, settings.file_link_seconds)
-    assets = Assets(working.files, base.assets.blobs, links, base.database, base.clock, base.observe)
+    kept, verifies = base.assets.blobs, base.assets.direct is None
+    assets = Assets(working.files, kept, links, base.database, base.clock, base.observe, verifies=verifies)
     keeper = DeploymentKeeper(base.database, working.hosts, base.clock, base.observe)
     return _Verbs(
         submitter,
@@ -304,6 +360,7 @@ def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog
         ),
         Deployments(base.database, base.clock, base.observe, working.hosts.pack_names),
         keeper,
+        follow,
     )
 
 
@@ -325,7 +382,7 @@ def _jobs_api(settings: Settings, base: Base, working: _Working, verbs: _Verbs) 
         verbs.reader,
         outputs,
         verbs.canceller,
-        JobWatcher(base.messaging.events, verbs.reader, outputs, alone=base.alone),
+        JobWatcher(base.messaging.events, verbs.reader, outputs, verbs.follow, alone=base.alone),
         base_urls,
         brand(settings).partner_key_fields,
         lifetime,
@@ -387,7 +444,9 @@ def _cloud_api(settings: Settings, base: Base, working: _Working, nodes: NodeCat
             )
         ),
         authorize=callers.caller,
-        socket=CloudSocket(base.messaging.events, callers, reader.remaining, base.observe, features=features),
+        socket=CloudSocket(
+            base.messaging.events, callers, reader.remaining, verbs.follow, base.observe, features=features
+        ),
         request_id=header_names(settings).request_id,
         observe=base.observe,
     )
@@ -401,9 +460,10 @@ def _file_handlers(settings: Settings, base: Base, working: _Working) -> tuple[U
         FileLinks(links, base.clock, settings.file_link_seconds),
         working.hosts.render,
         base.clock,
-        (settings.data / "blobs" / "spool").resolve(),
+        spool_folder(settings),
     )
-    reader = AssetReader(links, blobs, base.database, base.clock, lambda id_: lambda c: find_file_of_id(c, id_))
+    look_up = lambda id_: lambda c: find_file_of_id(c, id_)  # noqa: E731 -- short
+    reader = AssetReader(links, blobs, base.database, base.clock, look_up, base.assets.direct)
     base_urls = BaseUrls(settings.public_base_url, settings.trusted_proxies)
     return (
         UploadHandlers(working.files, views, limit=settings.upload_limit_mib * 2**20),
@@ -424,6 +484,8 @@ def _submitter(settings: Settings, base: Base, working: _Working) -> Submitter:
         backlog=settings.jobs_backlog,
         key_field=brand(settings).partner_key_fields[0],
         keys_kept_ms=working.kept_ms,
+        pools=settings.pools,
+        works_for=settings.work_pools,
     )
 
 

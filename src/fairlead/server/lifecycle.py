@@ -4,23 +4,25 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import msgspec
+from prometheus_client.registry import Collector
 
 from fairlead.api.http.asgi import AsgiApplication
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
-from fairlead.operations.accounts.sweeping import AccountSweeper
+from fairlead.operations.accounts.sweeping import AccountSweeper, KeptDays, RecordSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
+from fairlead.operations.overview import Overview
 from fairlead.operations.readiness import Readiness
-from fairlead.server.base import Base, Jobs, observers, ready_base, start_background
+from fairlead.server.base import Base, Jobs, describe_build, observers, ready_base, start_background
 from fairlead.server.drain import Drain
-from fairlead.server.http_app import application
-from fairlead.server.installation import FirstKeys
+from fairlead.server.http_app import application, operator_application
+from fairlead.server.installation import FirstKeys, require_shared_database
 from fairlead.server.runs import Runs, ready_runs
 from fairlead.server.settings import Settings
 from fairlead.workers.janitor import Janitor
@@ -36,7 +38,7 @@ document would delay every other call by that much each time.
 
 
 class RunningServer(msgspec.Struct, frozen=True):
-    """A server that has started: its application, the first keys it has just made, the simulator's address.
+    """A server or a worker that has started: its application, the first keys it has just made, the simulator's address.
 
     Begin the `drain` before waiting for answers under way: it stops claiming from the queue and ends streams, which
     otherwise end only with their run or job.
@@ -50,48 +52,103 @@ class RunningServer(msgspec.Struct, frozen=True):
     drain: Drain
 
 
+class _Parts(msgspec.Struct, frozen=True):
+    """What servers and workers have in common: everything behind the HTTP application, started."""
+
+    base: Base
+    runs: Runs
+    jobs: Jobs | None
+    metrics: Metrics
+    readiness: Readiness
+    overview: Overview
+    drain: Drain
+
+    def running(self, application: AsgiApplication) -> RunningServer:
+        """Name what has started, with what answers requests."""
+        base = self.base
+        return RunningServer(
+            application, base.first_keys, base.observe, base.catalog, base.partners.simulator, self.drain
+        )
+
+
 @asynccontextmanager
-async def running_server(settings: Settings, clock: Clock | None = None) -> AsyncIterator[RunningServer]:
-    """Start everything behind the HTTP application, and stop it in the reverse order."""
+async def running_server(
+    settings: Settings, clock: Clock | None = None, meters: Sequence[Collector] = ()
+) -> AsyncIterator[RunningServer]:
+    """Start a server: everything behind the HTTP application, then that. Stop it in the reverse order.
+
+    `meters` are those of what stands in front of the application, for its metrics.
+    """
+    async with _running_parts(settings, clock, meters, has_api=True) as parts, AsyncExitStack() as stack:
+        shown = parts.metrics, parts.readiness, parts.overview
+        served = application(settings, parts.base, parts.runs, parts.jobs, *shown, stack)
+        _settle()
+        yield parts.running(served)
+
+
+@asynccontextmanager
+async def running_worker(
+    settings: Settings, clock: Clock | None = None, meters: Sequence[Collector] = ()
+) -> AsyncIterator[RunningServer]:
+    """Start a worker (M-05): the same without an API. BadSettingError where it could share no work.
+
+    Its application answers an operator's tools, at a port where there is one.
+    """
+    require_shared_database(settings)
+    async with _running_parts(settings, clock, meters, has_api=False) as parts:
+        shown = parts.metrics, parts.readiness, parts.overview
+        served = operator_application(settings, parts.base, parts.jobs, *shown)
+        _settle()
+        yield parts.running(served)
+
+
+@asynccontextmanager
+async def _running_parts(
+    settings: Settings, clock: Clock | None, meters: Sequence[Collector], *, has_api: bool
+) -> AsyncIterator[_Parts]:
     async with AsyncExitStack() as stack:
         _rest_collector(stack)
-        metrics = Metrics()
+        metrics = Metrics(describe_build(settings), meters)
         observe = observers(settings, metrics, stack)
-        base = await ready_base(settings, clock or Clock(), observe, stack)
-        drain = Drain(settings.drain_seconds, settings.drain_pause_seconds)
+        base = await ready_base(settings, clock or Clock(), metrics.database, observe, stack, has_api=has_api)
+        metrics.messages.sources.append(base.messaging.counts)
+        drain = Drain(settings.drain_seconds, settings.drain_pause_seconds if has_api else 0.0)
         runs = ready_runs(settings, base, metrics, drain, stack)
         start_background(stack, watch_loop(metrics.loop.record))
         await runs.presence.announce()
         runs.posting.start(base, stack)
         start_background(stack, runs.queue_worker.work())
-        start_background(
-            stack,
-            Janitor(
-                runs.presence,
-                runs.queue,
-                base.catalog,
-                base.windows,
-                base.assets.sweeper,
-                runs.replayer,
-                AccountSweeper(base.database, base.clock, observe),
-                observe,
-            ).work(),
-        )
+        start_background(stack, _janitor(settings, base, runs, observe).work())
         jobs = await _ready_jobs(settings, base, runs, drain, stack)
         if jobs is not None:
             metrics.journals.append(jobs.entries_waiting)
-        readiness = Readiness(base.database, runs.presence.announce_in, base.assets.blobs.check_writable)
+        readiness = Readiness(base.prompt_database, runs.presence.announce_in, base.assets.blobs.check_writable)
         stack.push_async_callback(readiness.close)
-        served = application(settings, base, runs, jobs, metrics, readiness, stack)
         drain.tell_first(readiness.begin_draining)
-        _settle_collector()
-        sys.setswitchinterval(_SWITCH_SECONDS)
-        yield RunningServer(served, base.first_keys, observe, base.catalog, base.partners.simulator, drain)
+        silent_ms, pools = runs.presence.silent_ms, settings.pools.pools
+        overview = Overview(base.prompt_database, base.clock, settings.data, silent_ms, pools)
+        stack.push_async_callback(overview.close)
+        yield _Parts(base, runs, jobs, metrics, readiness, overview, drain)
 
 
 def reload_on_hangup(server: RunningServer) -> None:
     """Read the catalog again on SIGHUP, as operators expect of a server."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.catalog.reload)
+
+
+def _janitor(settings: Settings, base: Base, runs: Runs, observe: Observer) -> Janitor:
+    kept = KeptDays(settings.audit_log_days, settings.revoked_keys_days, settings.inputs_days)
+    return Janitor(
+        runs.presence,
+        runs.queue,
+        base.catalog,
+        base.windows,
+        base.assets.sweeper,
+        runs.replayer,
+        AccountSweeper(base.database, base.clock, observe),
+        RecordSweeper(base.database, base.clock, observe, kept),
+        observe,
+    )
 
 
 async def _ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs | None:
@@ -108,8 +165,9 @@ def _rest_collector(stack: AsyncExitStack) -> None:
     stack.callback(gc.enable)
 
 
-def _settle_collector() -> None:
-    """Exclude objects that live as long as the server from the cyclic collector: its walks delay answers."""
+def _settle() -> None:
+    """Exclude objects that live as long as the server from the cyclic collector, and share the interpreter often."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -2,36 +2,85 @@
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
+from typing import Final
 
-from fairlead.domain.runs.queue import RunChanged
+from fairlead.domain.work.entries import Released
+from fairlead.messaging import Messaging
 from fairlead.messaging.event_hub import EventHub, HubLimits
 from fairlead.messaging.local import local_messaging
-from fairlead.messaging.messaging import Messaging
 from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
+from fairlead.observing.deliveries import MessengerConnected, MessengerLost
+from fairlead.observing.observations import Observer
+from fairlead.operations.accounts.workspaces import installation_name
 from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
+from fairlead.storage.runs.entries import Written
 
 
-def ready_messaging(settings: Settings) -> Messaging:
-    """Make messaging ready. The one place that names an implementation."""
-    return local_messaging(HubLimits(per_workspace=settings.sockets_per_workspace))
+class MessagingUnavailableError(Exception):
+    """No server that brings messages can be used; the text says why, without anything secret."""
 
 
-def publish_released(wakeups: Wakeups, topic: Topic) -> Callable[[Sequence[tuple[str, str]]], None]:
-    """Return what a journal calls with the work that it has released: ids, and those of workspaces."""
+FOLLOW_SECONDS: Final = 0.5
+"""How often a server reads what others have done to what is watched here: half of the second that M-04 allows."""
 
-    def publish(released: Sequence[tuple[str, str]]) -> None:
-        for id_, workspace_id in released:
-            wakeups.publish(Wakeup(topic, workspace_id, id_))
+
+async def ready_messaging(
+    settings: Settings, database: Database, observe: Observer, stack: AsyncExitStack
+) -> Messaging:
+    """Make messaging ready; the stack stops it. The one place that names implementations.
+
+    A NATS that cannot be reached keeps nothing from starting.
+    """
+    limits = HubLimits(per_workspace=settings.sockets_per_workspace)
+    if not settings.messaging:
+        return local_messaging(limits)
+    from fairlead.messaging.nats import nats_messaging  # noqa: PLC0415 -- 3 MB that few servers need
+    from fairlead.messaging.nats.link import LinkState  # noqa: PLC0415 -- the same
+
+    def report(state: LinkState) -> None:
+        observe(MessengerConnected(state.detail) if state.is_connected else MessengerLost(state.detail))
+
+    messaging = nats_messaging(
+        settings.messaging,
+        await installation_name(database),
+        credentials=settings.messaging_credentials,
+        limits=limits,
+        report=report,
+    )
+    messaging.start()
+    stack.push_async_callback(messaging.close)
+    return messaging
+
+
+async def try_messaging(settings: Settings) -> tuple[str, float]:
+    """Connect to NATS once: the address of a server, and the seconds to it and back. MessagingUnavailableError."""
+    from fairlead.messaging.nats.link import NatsUnavailableError, try_servers  # noqa: PLC0415 -- the same
+
+    try:
+        return await try_servers(settings.messaging, settings.messaging_credentials)
+    except NatsUnavailableError as error:
+        raise MessagingUnavailableError(str(error)) from None
+
+
+def publish_released(wakeups: Wakeups, topic: Topic) -> Callable[[Sequence[Released]], None]:
+    """Return what a journal calls with the work that it has released."""
+
+    def publish(released: Sequence[Released]) -> None:
+        for one in released:
+            wakeups.publish(Wakeup(topic, one.workspace_id, one.id, one.pool))
 
     return publish
 
 
-def publish_changed_runs(events: EventHub) -> Callable[[Sequence[RunChanged]], None]:
-    """Return what the journal of runs calls with the queued runs that it has changed."""
+def publish_changed_runs(events: EventHub, delete: Callable[[Sequence[str]], None]) -> Callable[[Written], None]:
+    """Return what the journal of runs calls with what it has written; unneeded blobs are passed to `delete`."""
 
-    def publish(changed: Sequence[RunChanged]) -> None:
-        for change in changed:
+    def publish(written: Written) -> None:
+        for change in written.changed:
             events.publish_run(change)
+        if written.unneeded:
+            delete(written.unneeded)
 
     return publish
 
@@ -42,10 +91,14 @@ def publish_changed_workspace(wakeups: Wakeups) -> Callable[[str], None]:
 
 
 def listen_for_released(
-    wakeups: Wakeups, topic: Topic, claim: Callable[[Sequence[tuple[str, str]]], None], stack: AsyncExitStack
+    wakeups: Wakeups, topic: Topic, claim: Callable[[Sequence[Released]], None], stack: AsyncExitStack
 ) -> None:
-    """Have a worker told of work that may be claimed: ids, and those of workspaces."""
-    stack.callback(wakeups.listen(topic, lambda found: claim([(wakeup.id, wakeup.workspace_id) for wakeup in found])))
+    """Have a worker told of work that may be claimed, of whatever pool."""
+
+    def tell(found: Sequence[Wakeup]) -> None:
+        claim([Released(wakeup.id, wakeup.workspace_id, wakeup.pool) for wakeup in found])
+
+    stack.callback(wakeups.listen(topic, tell))
 
 
 def listen_for_cancelled(

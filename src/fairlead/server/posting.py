@@ -7,13 +7,16 @@ import msgspec
 
 from fairlead.domain.runs.webhooks import DueDelivery
 from fairlead.http_client.transport import Transport
+from fairlead.identity.master_secret import Secrets
 from fairlead.mail import Mailer, MailServer
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
+from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.alerts import AlertChannels, AlertTeller, DueAlert
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.webhooks import Webhooks, allowed_addresses
 from fairlead.server.base import Base, start_background
 from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
 from fairlead.workers.deliveries import Poster
 from fairlead.workers.periodic import run_periodically
 
@@ -55,10 +58,18 @@ def ready_posting(settings: Settings, base: Base, stack: AsyncExitStack) -> Post
         webhooks=webhooks,
         webhook_secrets=secrets,
         webhook_poster=Poster(webhooks, "webhooks", observe),
-        channels=AlertChannels(AnsweringDatabase(database), base.secret, allows, clock, can_mail=mailer is not None),
+        channels=alert_channels(settings, AnsweringDatabase(database), base.secret, clock),
         teller=teller,
         alert_poster=Poster(teller, "alerts", observe),
     )
+
+
+def alert_channels(
+    settings: Settings, database: Database | AnsweringDatabase, secret: Secrets, clock: Clock
+) -> AlertChannels:
+    """The alert channels of an installation, for its servers and its commands."""
+    allows = allowed_addresses(private=settings.webhook_private_addresses)
+    return AlertChannels(database, secret, allows, clock, can_mail=settings.smtp_host is not None)
 
 
 def _mailer(settings: Settings) -> Mailer | None:

@@ -8,6 +8,7 @@ import msgspec
 
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.runs.queue import Throughput
+from fairlead.domain.work.pools import DEFAULT_POOL, WorkedPools
 from fairlead.http_client.transport import Transport
 from fairlead.messaging.wakeups import Topic
 from fairlead.observing.metrics import Metrics
@@ -27,6 +28,7 @@ from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.follow import RunFollower
 from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks
@@ -46,12 +48,20 @@ from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import Healths
 from fairlead.providers.spec import Provider
-from fairlead.server.base import Base
+from fairlead.server.base import Base, start_background
 from fairlead.server.drain import Drain
-from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_changed_runs, publish_released
+from fairlead.server.messaging import (
+    FOLLOW_SECONDS,
+    listen_for_cancelled,
+    listen_for_released,
+    publish_changed_runs,
+    publish_released,
+)
 from fairlead.server.posting import HOUR_MS, Posting, ready_posting
 from fairlead.server.settings import Settings
-from fairlead.storage.runs.journal import Journal
+from fairlead.storage.runs.entries import RunJournal, write_entries
+from fairlead.storage.work.journal import Journal
+from fairlead.workers.periodic import run_periodically
 from fairlead.workers.work import WorkLoop
 
 _ANSWERS_WAITING_MAX: Final = 1_000_000
@@ -80,7 +90,7 @@ class Runs(msgspec.Struct, frozen=True):
 class _Working(msgspec.Struct, frozen=True):
     """What executes runs."""
 
-    journal: Journal
+    journal: RunJournal
     exchange: Exchange
     answers: AnswerDecoder
     credentials: Credentials
@@ -105,15 +115,16 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     throughput, collectable_ms = Throughput(), int(settings.results_hours * HOUR_MS)
     presence = _presence(settings, base, working)
     queue = _queue(settings, base, working, presence, throughput)
-    queue_worker = WorkLoop(queue, Places(settings.queue_places), base.observe, awaited=working.awaited.workspaces)
+    places = Places(settings.queue_places if settings.work_pools else 0, base.assets.has_store)
+    queue_worker = WorkLoop(queue, places, base.observe, awaited=working.awaited.runs)
     listen_for_released(base.messaging.wakeups, Topic.RUN_RELEASED, queue_worker.tell, stack)
     listen_for_cancelled(base.messaging.wakeups, Topic.RUN_CANCELLED, working.executor.cancel, stack)
     drain.tell(queue_worker.stop, lambda: working.executor.under_way > 0)
     collector = Collector(base.database, working.results, base.clock, throughput)
-    watcher = Watcher(collector, base.messaging.events)
+    watcher = _watcher(base, collector, stack)
     drain.tell(watcher.close)
     return Runs(
-        admitter=_admitter(base, working),
+        admitter=_admitter(settings, base, working),
         estimator=Estimator(working.checks, base.catalog, base.clock),
         executor=working.executor,
         exchange=working.exchange,
@@ -131,6 +142,14 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
         posting=ready_posting(settings, base, stack),
         partners=working.partners,
     )
+
+
+def _watcher(base: Base, collector: Collector, stack: AsyncExitStack) -> Watcher:
+    """Let callers watch runs, also those that other servers of the same database execute."""
+    if not base.alone:
+        follower = RunFollower(base.database, base.messaging.relay, base.observe)
+        start_background(stack, run_periodically(follower.look, FOLLOW_SECONDS, "follow runs", base.observe))
+    return Watcher(collector, base.messaging.events)
 
 
 def _transport(providers: Mapping[str, Provider], stack: AsyncExitStack) -> Transport:
@@ -163,7 +182,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
         exchange=exchange,
         answers=answers,
         credentials=credentials,
-        partners=Partners(base.catalog, exchange, credentials, healths, clock),
+        partners=Partners(base.catalog, exchange, credentials, healths, base.database, clock),
         results=results,
         replayer=replayer,
         executor=executor,
@@ -234,7 +253,7 @@ def _queue(
     return WorkQueue(work, base.database, store, base.clock, base.observe, presence, timeout_ms)
 
 
-def _admitter(base: Base, working: _Working) -> Admitter:
+def _admitter(settings: Settings, base: Base, working: _Working) -> Admitter:
     return Admitter(
         working.checks,
         working.exchange,
@@ -248,13 +267,22 @@ def _admitter(base: Base, working: _Working) -> Admitter:
         working.server_id,
         working.stored,
         base.windows,
+        settings.pools,
     )
 
 
 def _presence(settings: Settings, base: Base, working: _Working) -> ServerPresence:
-    silent_ms = int(settings.silent_server_seconds * 1000)
+    silent_ms, pools = int(settings.silent_server_seconds * 1000), settings.work_pools
     return ServerPresence(
-        base.database, base.clock, base.observe, working.server_id, alone=base.alone, silent_ms=silent_ms
+        base.prompt_database,
+        base.clock,
+        base.observe,
+        working.server_id,
+        alone=base.alone,
+        silent_ms=silent_ms,
+        pools=pools,
+        takes_synchronous=base.has_api or DEFAULT_POOL in pools,
+        executes=WorkedPools(pools if settings.queue_places else (), pools if settings.engine else ()),
     )
 
 
@@ -287,13 +315,13 @@ def _replayer(settings: Settings, base: Base, results: Results) -> Replayer:
     )
 
 
-def _journal(base: Base, stored: StoredDocuments, stack: AsyncExitStack) -> Journal:
-    journal = Journal(
+def _journal(base: Base, stored: StoredDocuments, stack: AsyncExitStack) -> RunJournal:
+    journal: RunJournal = Journal(
         base.database,
+        write_entries,
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
         released=publish_released(base.messaging.wakeups, Topic.RUN_RELEASED),
-        changed=publish_changed_runs(base.messaging.events),
-        unneeded=stored.delete_soon,
+        listener=publish_changed_runs(base.messaging.events, stored.delete_soon),
     )
     stack.push_async_callback(journal.close)
     return journal

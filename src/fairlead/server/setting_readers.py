@@ -15,6 +15,7 @@ _NETWORKS_MAX: Final = 100
 _BASE_URL_MAX: Final = 1000
 _CALLABLE: Final = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*")
 _STATIC_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,1000}")
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}(/[A-Za-z0-9._/-]{0,400})?")
 _HOST: Final = re.compile(r"[a-z0-9_.-]{1,253}")
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN: Final = re.compile(rf"(?=.{{1,189}}\Z){_LABEL}(?:\.{_LABEL})*")
@@ -76,6 +77,16 @@ def choice(*values: str) -> Callable[[str], str]:
 def names(text: str) -> frozenset[str]:
     """Read names with commas between them."""
     return frozenset(name for part in text.split(",") if (name := part.strip()))
+
+
+def blob_place(text: str) -> str:
+    """Read a folder, or a bucket with the beginning of its objects' names."""
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme != "s3":
+        raise ValueError(f"must be a folder or s3://bucket/prefix, not {scheme}://")
+    if separator and not _BUCKET.fullmatch(rest):
+        raise ValueError("must be s3://bucket or s3://bucket/prefix, without query and credentials")
+    return text.rstrip("/") or text
 
 
 def paths(text: str) -> tuple[Path, ...]:
@@ -157,6 +168,26 @@ def static_token(text: str) -> str:
     if not _STATIC_TOKEN.fullmatch(text):
         raise ValueError("must be 16 to 1000 letters, digits and any of . _ ~ + / = -")
     return text
+
+
+def nats_servers(text: str) -> tuple[str, ...]:
+    """Read the URLs of NATS servers with commas between them, which all have one scheme and one user, or none."""
+    urls = tuple(part.strip() for part in text.split(","))
+    for url in urls:
+        if not re.fullmatch(r"(nats|tls)://[^\s/?#]+/?", url):
+            raise ValueError("must be nats://HOST:PORT or tls://HOST:PORT, with commas between several")
+    try:
+        parts = [urlsplit(url) for url in urls]
+        hosts = [part.hostname for part in parts if part.port != 0]
+    except ValueError:  # what is said of it may hold a part of the password
+        raise ValueError(
+            "has a port that is no number; in a password, characters such as / : @ and # are written as %2F %3A %40 %23"
+        ) from None
+    if len(urls) > _NETWORKS_MAX or not all(hosts) or len({part.scheme for part in parts}) > 1:
+        raise ValueError(f"must be at most {_NETWORKS_MAX} servers, all with one scheme and each with a host")
+    if len({(part.username, part.password) for part in parts} - {(None, None)}) > 1:
+        raise ValueError("must name one user for all servers")
+    return urls
 
 
 def database_url(text: str) -> str:

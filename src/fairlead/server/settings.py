@@ -19,6 +19,7 @@ from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
 from fairlead.domain.ledger.markups import Markups, read_markups
 from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
+from fairlead.domain.work.pools import DEFAULT_POOL, PoolRules, read_pool_rules, read_pools
 from fairlead.server import setting_readers as readers
 
 V = TypeVar("V")
@@ -33,6 +34,8 @@ SELF_HOSTED: Final = "self_hosted"
 CONFINEMENT_REQUIRED: Final = "required"
 CONFINEMENT_AVAILABLE: Final = "available"
 CONFINEMENT_OFF: Final = "off"
+LINKS_SERVER: Final = "server"
+LINKS_DIRECT: Final = "direct"
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
 
@@ -68,6 +71,42 @@ class Settings:
         "The database URL; empty means SQLite in the data directory, postgresql://… shares one between servers.",
         readers.database_url,
         shown=False,  # it may hold a password, as may the addresses below
+    )
+    database_wait_seconds: float = _option(
+        10.0,
+        "How long a PostgreSQL that is away for a moment is waited for, before callers are told.",
+        readers.number(0, 600),
+    )
+    messaging: tuple[str, ...] = _option(
+        (),
+        "The NATS servers between servers of a shared database, nats://… or tls://…; empty uses the database alone.",
+        readers.nats_servers,
+        shown=False,
+    )
+    messaging_credentials: Path | None = _option(
+        None, "A file of credentials for NATS, as nsc writes it, instead of a user in the URL.", Path
+    )
+    blobs: str | None = _option(
+        None,
+        "Where files are kept: a folder, or s3://bucket/prefix; empty means the folder blobs in the data directory.",
+        readers.blob_place,
+    )
+    blobs_endpoint: str | None = _option(
+        None, "The address of the S3-compatible store; empty means AWS, or AWS_ENDPOINT_URL.", readers.base_url
+    )
+    blobs_region: str | None = _option(None, "Its region; empty means AWS_REGION, else us-east-1.")
+    blobs_access_key: str | None = _option(None, "Our key there; empty means AWS_ACCESS_KEY_ID, or the machine's own.")
+    blobs_secret_key: str | None = _option(None, "Its secret; empty means AWS_SECRET_ACCESS_KEY.", shown=False)
+    blobs_copies_mib: int = _option(
+        8192, "The most that copies of its files take on this machine, in MiB.", readers.integer(64, 10**9)
+    )
+    blobs_links: str = _option(
+        LINKS_SERVER,
+        "Where links to files lead: server, or direct: to the S3-compatible store itself.",
+        readers.choice(LINKS_SERVER, LINKS_DIRECT),
+    )
+    blobs_public_endpoint: str | None = _option(
+        None, "How callers reach the store for direct links; empty means as this server does.", readers.base_url
     )
     host: str = _option("127.0.0.1", "The address to listen on.")
     port: int = _option(8080, "The port to listen on; 0 takes a free one.", readers.integer(0, 65535))
@@ -140,6 +179,9 @@ class Settings:
     deadline_seconds: float = _option(
         600.0, "How long a synchronous call is held; the run goes on after it.", readers.number(0.01, 86_400)
     )
+    run_places: int = _option(10_000, "The most synchronous runs that callers wait for.", readers.integer(1, 10**6))
+    run_admissions: int = _option(64, "Of them, how many are admitted at a time.", readers.integer(1, 10_000))
+    run_wait_seconds: float = _option(10.0, "How long such a run may wait for its place.", readers.number(0.01, 600))
     requests_per_minute: int = _option(
         600, "The requests a workspace may make in a minute; 0 is no limit.", readers.integer(0, 1_000_000_000)
     )
@@ -171,6 +213,20 @@ class Settings:
     )
     queue_places: int = _option(
         1000, "The queued runs a server works on at a time, over all workspaces.", readers.integer(0, 100_000)
+    )
+    pools: PoolRules = _option(
+        PoolRules(),
+        "Which queued work is executed in which pool, as name=kind:value,…;…; a kind is class, model, provider or "
+        "subscription.",
+        read_pool_rules,
+    )
+    work_pools: tuple[str, ...] = _option(
+        (DEFAULT_POOL,), "The pools that a server executes queued work of, with commas between.", read_pools
+    )
+    operator_port: int | None = _option(
+        None,
+        "The port at which a worker answers /healthz, /readyz and /metrics; empty is none.",
+        readers.integer(0, 65535),
     )
     results_hours: float = _option(
         168.0, "How long what a queued run ended in can be collected.", readers.number(0.0001, 24 * 365)
@@ -277,6 +333,13 @@ class Settings:
     workspace_grace_hours: float = _option(
         168.0, "How long a deleted workspace can be restored.", readers.number(0, 24 * 365)
     )
+    audit_log_days: int = _option(0, "How many days the audit log is kept; 0 is for ever.", readers.integer(0, 36_500))
+    revoked_keys_days: int = _option(
+        0, "How many days a revoked API key is known, with its label; 0 is for ever.", readers.integer(0, 36_500)
+    )
+    inputs_days: int = _option(
+        0, "How many days uploaded inputs are kept; 0 is until they are deleted.", readers.integer(0, 36_500)
+    )
     sockets_per_workspace: int = _option(
         2000, "The WebSockets a workspace may have open at a server.", readers.integer(1, 1_000_000)
     )
@@ -296,7 +359,7 @@ class Settings:
     smtp_password: str | None = _option(None, "The password for that.", shown=False)
     smtp_sender: str = _option("fairlead@localhost", "From whom the e-mail of alerts is.", readers.sender)
     silent_server_seconds: float = _option(
-        20.0,
+        10.0,
         "How long a server of a shared database may be silent before others take over its runs and jobs.",
         readers.number(2, 3600),
     )
@@ -421,6 +484,8 @@ def read_settings(environment: Mapping[str, str] = os.environ, **given: object) 
     settings = Settings(**values)
     if settings.static_token is not None and settings.jobs_surface != SELF_HOSTED:
         raise BadSettingError("FAIRLEAD_STATIC_TOKEN: only FAIRLEAD_JOBS_SURFACE=self_hosted takes one")
+    if unknown := settings.pools.unknown_subscriptions(dict(settings.subscriptions)):
+        raise BadSettingError(f"FAIRLEAD_POOLS: there is no subscription {unknown[0]} in FAIRLEAD_SUBSCRIPTIONS")
     return settings
 
 

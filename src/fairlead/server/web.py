@@ -1,34 +1,27 @@
-"""uvicorn as `serve` runs it: stopping is success, no connection may be silent forever, and every head has a bound.
+"""uvicorn's connections as `serve` has them: every head has a bound, and whole answers are written at once.
 
 Neither uvicorn nor the parser in C below it bounds what a request says before its body: its address, its headers, the
 extensions of its chunks and the headers behind them.
 """
 
 import asyncio
-import itertools
-import math
-import socket
 import time
 import weakref
-from types import FrameType
-from typing import Final, NoReturn, cast
+from collections.abc import MutableMapping
+from typing import Final, NoReturn, TypeAlias, cast
 from urllib.parse import unquote
 
 import httptools
 import msgspec
-import uvicorn
 from uvicorn._types import ASGISendEvent, ASGIVersions, HTTPScope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from fairlead.api.http.asgi import WHOLE, Headers
-from fairlead.server.drain import Drain
-from fairlead.server.sockets import SocketProtocol, configure_sockets
+from fairlead.api.http.asgi import ROUTE_NAME, WHOLE, Headers, Pressure
+from fairlead.observing.latency_meters import LEFT, UNMATCHED, RouteName
+from fairlead.observing.run_meters import Times
 
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
-_TICK_SECONDS: Final = 0.1
-_TICKS_BETWEEN_LOOKS: Final = 10
-"""uvicorn ticks ten times a second."""
 _WHOLE_MAX: Final = 64 * 1024
 """A larger answer is not written at once, in bytes: the kernel would take it for as long as the caller reads."""
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
@@ -45,8 +38,9 @@ PIPELINED: Final = 256
 _PLAIN_BYTES: Final = 8 * 1024
 """A head that came within as much needs no counting."""
 _FRAMING_PER_BYTE: Final = 16
-_FAREWELL_SECONDS: Final = 2.0
+FAREWELL_SECONDS: Final = 2.0
 _MALFORMED: Final = "Invalid HTTP request received."
+_BAD_REQUEST: Final = 400
 _TOO_BUSY: Final = 503
 _REFUSALS: Final = {
     408: b"The head of the request did not arrive within 30 seconds.",
@@ -54,6 +48,7 @@ _REFUSALS: Final = {
     431: b"The head of the request has more than 65536 bytes or 128 fields.",
     503: b"This server has as many connections as it may; try again soon.",
 }
+_Answered: TypeAlias = MutableMapping[tuple[RouteName, int], Times]
 
 
 class LazyEvent(msgspec.Struct, eq=False):
@@ -90,6 +85,12 @@ class WebExchange(RequestResponseCycle):
     a tenth of what a whole run costs.
     """
 
+    answered: _Answered
+    """Where it is counted when it has been answered."""
+    began: float
+    """When its head had been read, by a clock that nobody sets."""
+    _status = LEFT
+
     def take_whole(self) -> bytes | None:
         """The body of the request where all of it has arrived; after this, `receive()` only reports a disconnect."""
         if self.more_body or self.disconnected or self.response_complete:
@@ -116,12 +117,16 @@ class WebExchange(RequestResponseCycle):
             self.message_event.set()
             if not self.keep_alive:
                 self.transport.close()
+            name: RouteName = self.scope.get(ROUTE_NAME, UNMATCHED)  # type: ignore[assignment]
+            self.answered[name, status].add(time.monotonic() - self.began)
             self.on_response()
         return True
 
     async def send(self, message: ASGISendEvent) -> None:
         """Send a message; a long body in slices, between which others run however fast the caller reads."""
-        if message["type"] == "http.response.body":
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+        elif message["type"] == "http.response.body":
             body, sent = message.get("body", b""), 0
             while len(body) - sent > _SLICE_BYTES:
                 piece = body[sent : sent + _SLICE_BYTES]
@@ -131,6 +136,22 @@ class WebExchange(RequestResponseCycle):
             if sent:
                 message["body"] = body[sent:]
         await super().send(message)
+        if self.response_complete:
+            self.count()
+
+    def count(self) -> None:
+        """Count the call, whose answer was sent in pieces or has been waited for in vain."""
+        name: RouteName = self.scope.get(ROUTE_NAME, UNMATCHED)  # type: ignore[assignment]
+        self.answered[name, self._status].add(time.monotonic() - self.began)
+
+
+class _RefusedExchange:
+    """An exchange that was over when it began."""
+
+    response_complete = True
+    disconnected = False
+    keep_alive = True
+    message_event: Final = LazyEvent()
 
 
 class WebProtocol(HttpToolsProtocol):
@@ -139,6 +160,7 @@ class WebProtocol(HttpToolsProtocol):
     The server closes it when it is idle, or when a head takes too long: no timer for every answer.
     """
 
+    answered: _Answered
     connections_most: int = 0
     """How many connections there may be; 0 is no limit."""
     is_leaving: bool = False
@@ -151,14 +173,24 @@ class WebProtocol(HttpToolsProtocol):
     """What has come of the head, or around the pieces of the body, in bytes; the body counts against it."""
     _body_bytes = 0
     _trailers = 0
+    _pressure: Pressure | None = None
+    """Whether to ask the application if it refuses a call by its head, where it ever does."""
     _wrong: int | None = None
     """The status of the refusal that stops the parser."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, unless there are as many connections as there may be."""
         super().connection_made(transport)
+        self._pressure = getattr(self.app, "pressure", None)
         if self.connections_most and len(self.connections) > self.connections_most:
             self._refuse(_TOO_BUSY)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count a call whose caller has left before it had the whole answer."""
+        exchange: WebExchange | None = self.cycle  # type: ignore[assignment]
+        if exchange is not None and not exchange.response_complete:
+            exchange.count()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds of a head."""
@@ -192,6 +224,7 @@ class WebProtocol(HttpToolsProtocol):
             self._refuse(self._wrong)
         elif not self._is_refused:
             self._is_refused = True
+            self.answered[UNMATCHED, _BAD_REQUEST].add(0.0)
             super().send_400_response(msg)
 
     def _refuse(self, status: int) -> None:
@@ -203,6 +236,7 @@ class WebProtocol(HttpToolsProtocol):
         if cycle is not None and not cycle.response_complete:
             self.transport.close()
             return
+        self.answered[UNMATCHED, status].add(0.0)
         words = _REFUSALS[status]
         more = b"retry-after: 1\r\n" if status == _TOO_BUSY else b""
         head = b"%bcontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n%bcontent-length: %d\r\n\r\n"
@@ -212,7 +246,7 @@ class WebProtocol(HttpToolsProtocol):
             return
         self.transport.write_eof()
         self.flow.resume_reading()
-        self.loop.call_later(_FAREWELL_SECONDS, self.transport.abort)
+        self.loop.call_later(FAREWELL_SECONDS, self.transport.abort)
 
     def refuse_slow_head(self) -> None:
         """End a connection whose head takes too long."""
@@ -284,7 +318,24 @@ class WebProtocol(HttpToolsProtocol):
         before: RequestResponseCycle | None = self.cycle
         url = httptools.parse_url(self.url)
         self.scope = scope = self._scope_at(url.path, url.query or b"")
-        self.cycle = exchange = WebExchange(
+        is_next = before is None or before.response_complete
+        keeps_alive = scope["http_version"] != "1.0" and self.parser.should_keep_alive() and not self.is_leaving
+        is_pressed = self._pressure is not None and self._pressure.pressed_until and not self.expect_100_continue
+        if is_next and keeps_alive and is_pressed and (refusal := self.app.refuse_at_once(scope)) is not None:
+            self._answer_at_once(scope, *refusal)
+            return
+        self.cycle = exchange = self._exchange(scope, keeps_alive=keeps_alive)
+        if is_next:
+            self._start_asgi_task(exchange, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, self.app))
+            if len(self.pipeline) > PIPELINED:
+                self._stop(431)
+
+    def _exchange(self, scope: HTTPScope, *, keeps_alive: bool) -> WebExchange:
+        """The exchange of the request whose head has just been read."""
+        exchange = WebExchange(
             scope,
             self.transport,
             self.flow,
@@ -294,18 +345,22 @@ class WebProtocol(HttpToolsProtocol):
             self.server_state.default_headers,
             LazyEvent(),  # type: ignore[arg-type]
             self.expect_100_continue,
-            scope["http_version"] != "1.0" and self.parser.should_keep_alive() and not self.is_leaving,
+            keeps_alive,
             self.on_response_complete,
         )
+        exchange.answered, exchange.began = self.answered, time.monotonic()
         # Weakly: each would else keep the other until the garbage collector comes.
         scope[WHOLE] = weakref.proxy(exchange)  # type: ignore[typeddict-unknown-key]
-        if before is None or before.response_complete:
-            self._start_asgi_task(exchange, self.app)
-        else:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((exchange, self.app))
-            if len(self.pipeline) > PIPELINED:
-                self._stop(431)
+        return exchange
+
+    def _answer_at_once(self, scope: HTTPScope, status: int, headers: Headers, content: bytes) -> None:
+        """Refuse a call whose body, which is on its way, nobody will read."""
+        self.cycle = cast("RequestResponseCycle", _RefusedExchange())
+        lines = map(b": ".join, (*self.server_state.default_headers, *headers))
+        self.transport.write(STATUS_LINE[status] + b"\r\n".join(lines) + b"\r\n\r\n" + content)
+        name: RouteName = scope.get(ROUTE_NAME, UNMATCHED)  # type: ignore[assignment]
+        self.answered[name, status].add(0.0)
+        self.server_state.total_requests += 1
 
     def _scope_at(self, raw_path: bytes, query: bytes) -> HTTPScope:
         """The scope of the request whose head has just been read."""
@@ -358,94 +413,3 @@ class WebProtocol(HttpToolsProtocol):
 def _size(url: bytes, headers: Headers) -> int:
     """What a head has in bytes, without its separators."""
     return len(url) + sum(len(name) + len(value) for name, value in headers)
-
-
-class WebServer(uvicorn.Server):
-    """A uvicorn server that closes connections on which no request has been under way for `patience` seconds.
-
-    uvicorn bounds the time between two requests of a connection, with a timer for each, but neither the time to the
-    first one nor the time a request's head may take to arrive: a caller that sends nothing, or a byte a minute, would
-    keep its place forever. Here the bound of a used connection is the shorter of both.
-    `drain` is that of the server whose answers these are, once it has started.
-    """
-
-    def __init__(self, config: uvicorn.Config, patience: float, connections: int = 0) -> None:
-        bounds = {"connections_most": connections}
-        self._protocol: type[WebProtocol] = type("BoundedProtocol", (WebProtocol,), bounds)
-        config.http = self._protocol
-        configure_sockets(config)
-        super().__init__(config)
-        self.drain: Drain | None = None
-        self._ends_pause = False
-        self._patience = patience
-        self._silent: dict[object, tuple[object, float]] = {}
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in good order; uvicorn would raise the signal again afterwards, as if we had died of it.
-
-        A second signal ends the pause before the stop; a second Ctrl-C ends the server at once.
-        """
-        self._ends_pause = self.should_exit
-        super().handle_exit(sig, frame)
-        self._captured_signals.clear()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop: after a pause, take calls for half the time there is while something is under way; then let them end.
-
-        So /readyz still answers, and says that the server stops. From the beginning each answer is the last one of its
-        connection, so that nobody has one open when the server ends (M-03). Calls that have not ended when the time is
-        up are cancelled and answered so.
-        """
-        if self.drain is not None:
-            self._protocol.is_leaving = True
-            self.drain.announce()
-            await self._pause(self.drain.pause_seconds)
-            self.drain.begin()
-            await self._go_on(self.drain)
-            self.config.timeout_graceful_shutdown = max(1, math.ceil(self.drain.left()))
-        await super().shutdown(sockets)
-        if self.server_state.tasks:
-            await asyncio.wait(self.server_state.tasks, timeout=_FAREWELL_SECONDS)
-
-    async def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        for tick in itertools.count(1):
-            if self._ends_pause or time.monotonic() >= until:
-                return
-            await asyncio.sleep(_TICK_SECONDS)
-            await self.on_tick(tick)
-
-    async def _go_on(self, drain: Drain) -> None:
-        for tick in itertools.count(1):
-            is_idle = not self.server_state.tasks and not drain.is_busy
-            if is_idle or self.force_exit or drain.is_half_over:
-                return
-            await asyncio.sleep(_TICK_SECONDS)
-            await self.on_tick(tick)
-
-    async def on_tick(self, counter: int) -> bool:
-        """Look after the connections once a second."""
-        if counter % _TICKS_BETWEEN_LOOKS == 0:
-            self._close_silent(asyncio.get_running_loop().time())
-        return await super().on_tick(counter)
-
-    def _close_silent(self, now: float) -> None:
-        silent: dict[object, tuple[object, float]] = {}
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, SocketProtocol) and connection.is_open:
-                continue
-            since = getattr(connection, "head_since", None)
-            if since is not None and now - since > HEAD_SECONDS:
-                cast("WebProtocol", connection).refuse_slow_head()
-                continue
-            exchange = getattr(connection, "cycle", None)
-            if exchange is not None and not exchange.response_complete:
-                continue
-            known = self._silent.get(connection)
-            # The same last exchange as before: not a byte of a whole request since then.
-            since = known[1] if known is not None and known[0] is exchange else now
-            silent[connection] = (exchange, since)
-            patience = self._patience if exchange is None else min(self._patience, self.config.timeout_keep_alive)
-            if now - since > patience:
-                cast("WebProtocol | SocketProtocol", connection).hang_up()
-        self._silent = silent

@@ -2,8 +2,8 @@
 
 Each noun has a package, or a module where one is enough; `db` is what they all stand on:
 
-    db           the database: connections, transactions, group commit, tables, migrations
-    work         the queue of work as rows, for runs and jobs alike
+    db           the database: connections, transactions, tables, migrations
+    work         the queue of work as rows, and the journal of what is written of it, for runs and jobs alike
     accounts     workspaces, their API keys and provider keys, what is counted of them
     catalog      files of models, read and checked
     ledger       the account book: what was held, charged and used, and its proof

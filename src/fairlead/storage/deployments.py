@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Select,
     and_,
+    bindparam,
     delete,
     exists,
     func,
@@ -50,7 +51,7 @@ _PACKS: Final = func.coalesce(releases.c.copies, releases.c.node_packs).label("p
 _DEPLOYMENTS: Final = select(
     deployments.c.id, deployments.c.workspace_id, deployments.c.name, deployments.c.state, deployments.c.reason,
     deployments.c.serving, _PACKS, deployments.c.last_release, deployments.c.created_at,
-    deployments.c.updated_at, deployments.c.token_kinds,
+    deployments.c.updated_at, deployments.c.token_kinds, deployments.c.pool,
 ).select_from(deployments.outerjoin(releases, _SERVING))  # fmt: skip
 _RELEASES: Final = select(
     releases.c.deployment_id, releases.c.version, releases.c.state, releases.c.node_packs.label("packs"),
@@ -65,6 +66,20 @@ _IS_UNSETTLED: Final = or_(
     )
 )
 _IS_PREPARING: Final = releases.c.state == literal_column(f"'{ReleaseState.PREPARING.value}'")
+_TO_PREPARE: Final = (
+    _RELEASES.join(deployments, deployments.c.id == releases.c.deployment_id)
+    .where(_IS_PREPARING, _IS_THERE, deployments.c.state != DeploymentState.STOPPED.value)
+    .order_by(releases.c.created_at)
+    .limit(bindparam("most"))
+)
+_TO_PROBE: Final = (
+    _DEPLOYMENTS.where(_IS_THERE, _IS_UNSETTLED, deployments.c.serving.is_not(None))
+    .order_by(deployments.c.updated_at)
+    .limit(bindparam("most"))
+)
+_LAST_CHANGE: Final = select(func.count(), func.coalesce(func.max(deployments.c.updated_at), 0)).select_from(
+    deployments
+)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -82,6 +97,7 @@ def create_deployment(
     now: int,
     most: int,
     token_kinds: TokenKinds = None,
+    pool: str | None = None,
 ) -> Deployment:
     """Make a deployment of an id, a workspace and a name, with its first release; DeploymentFaultError.
 
@@ -95,7 +111,8 @@ def create_deployment(
     state = DeploymentState.NOT_READY.value
     times = {"created_at": now, "updated_at": now}
     kinds = None if token_kinds is None else _encode(token_kinds).decode()
-    connection.execute(insert(deployments).values(**new, **times, state=state, last_release=1, token_kinds=kinds))
+    values = {**new, **times, "state": state, "last_release": 1, "token_kinds": kinds, "pool": pool}
+    connection.execute(insert(deployments).values(values))
     _insert_release(connection, new["id"], 1, packs, now)
     return get_deployment(connection, new["workspace_id"], new["id"])
 
@@ -151,6 +168,16 @@ def start_deployment(connection: Connection, workspace_id: str, deployment_id: s
     return get_deployment(connection, workspace_id, deployment_id)
 
 
+def change_pool(
+    connection: Connection, workspace_id: str, deployment_id: str, pool: str | None, now: int
+) -> Deployment:
+    """Give a deployment a pool of its own, or none, for the jobs that it takes from now on. DeploymentFaultError."""
+    _locked(connection, workspace_id, deployment_id)
+    changes = {"pool": pool, "updated_at": now}
+    connection.execute(update(deployments).where(deployments.c.id == deployment_id).values(changes))
+    return get_deployment(connection, workspace_id, deployment_id)
+
+
 def delete_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> None:
     """Take a deployment away; its jobs are ended by `abandoned_jobs` and who asks for them. DeploymentFaultError."""
     _locked(connection, workspace_id, deployment_id)
@@ -163,19 +190,18 @@ def delete_deployment(connection: Connection, workspace_id: str, deployment_id: 
 
 def releases_to_prepare(connection: Connection, limit: int) -> Sequence[Release]:
     """Releases that are to be prepared, the oldest first, of deployments that are not stopped."""
-    statement = _RELEASES.join(deployments, deployments.c.id == releases.c.deployment_id).where(
-        _IS_PREPARING, _IS_THERE, deployments.c.state != DeploymentState.STOPPED.value
-    )
-    return [
-        _release(row) for row in connection.execute(statement.order_by(releases.c.created_at).limit(limit)).mappings()
-    ]
+    return [_release(row) for row in connection.execute(_TO_PREPARE, {"most": limit}).mappings()]
 
 
 def deployments_to_probe(connection: Connection, limit: int) -> Sequence[Deployment]:
     """Deployments with a release that could serve, and which are not ready all the same."""
-    statement = _DEPLOYMENTS.where(_IS_THERE, _IS_UNSETTLED, deployments.c.serving.is_not(None))
-    rows = connection.execute(statement.order_by(deployments.c.updated_at).limit(limit)).mappings()
-    return [_deployment(row) for row in rows]
+    return [_deployment(row) for row in connection.execute(_TO_PROBE, {"most": limit}).mappings()]
+
+
+def last_change(connection: Connection) -> tuple[int, int]:
+    """What changes when a deployment changes: how many there are, and when one changed last (ms)."""
+    row = connection.execute(_LAST_CHANGE).one()
+    return row[0], row[1]
 
 
 def ready_deployments(connection: Connection, limit: int) -> Sequence[Deployment]:
@@ -341,12 +367,6 @@ def copies_in_use(connection: Connection) -> frozenset[str]:
     """The copies of packs that releases name."""
     rows = connection.execute(select(releases.c.copies).where(releases.c.copies.is_not(None)).distinct()).scalars()
     return frozenset(name for kept in rows for name in packs_of(kept) or ())
-
-
-def last_change(connection: Connection) -> tuple[int, int]:
-    """What changes when a deployment changes: how many there are, and when one changed last (ms)."""
-    row = connection.execute(select(func.count(), func.max(deployments.c.updated_at))).one()
-    return row[0], row[1] or 0
 
 
 def packs_of(kept: str | None) -> PackSet:

@@ -51,8 +51,9 @@ from fairlead.domain.registry import (
     search_text_of,
 )
 from fairlead.storage.assets.files import WorkflowFile, find_file, keep_file
+from fairlead.storage.db.registry_tables import node_versions, published_nodes, publishers, registry_acts
 from fairlead.storage.db.statements import insert_into
-from fairlead.storage.db.tables import node_versions, published_nodes, publishers, registry_acts, workflow_files
+from fairlead.storage.db.tables import workflow_files
 
 _FORGOTTEN: Final = "{}"
 """The document of what was deleted: its number or its id is reserved, and nothing else is kept."""
@@ -378,11 +379,15 @@ def list_versions(connection: Connection, node_id: str, before: int | None, limi
     return [_version_of(row) for row in rows]
 
 
-def list_acts(connection: Connection, publisher_id: str | None, limit: int) -> list[dict[str, object]]:
-    """What was done, the last first: to one publisher and its nodes, or to all."""
+def list_acts(
+    connection: Connection, publisher_id: str | None, limit: int, before: int | None = None
+) -> list[dict[str, object]]:
+    """What was done, the last first: to one publisher and its nodes, or to all; before an act, by its id."""
     found = select(registry_acts).order_by(registry_acts.c.id.desc()).limit(limit)
     if publisher_id is not None:
         found = found.where(registry_acts.c.publisher_id == publisher_id)
+    if before is not None:
+        found = found.where(registry_acts.c.id < before)
     return [dict(row) for row in connection.execute(found).mappings()]
 
 

@@ -4,7 +4,7 @@ import itertools
 from typing import Final
 
 from fairlead.observing.observations import Observer
-from fairlead.operations.deployments import DeploymentKeeper
+from fairlead.operations.deployment_keeper import DeploymentKeeper
 from fairlead.workers.periodic import run_periodically
 
 _LOOK_SECONDS: Final = 0.5

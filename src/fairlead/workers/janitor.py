@@ -9,7 +9,7 @@ from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.accounts.sweeping import AccountSweeper
+from fairlead.operations.accounts.sweeping import AccountSweeper, RecordSweeper
 from fairlead.operations.assets.results import AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.runs.replay import Replayer
@@ -37,6 +37,7 @@ class Janitor:
         assets: AssetSweeper,
         replayer: Replayer,
         accounts: AccountSweeper,
+        records: RecordSweeper,
         observe: Observer,
     ) -> None:
         self._presence = presence
@@ -46,6 +47,7 @@ class Janitor:
         self._assets = assets
         self._replayer = replayer
         self._accounts = accounts
+        self._records = records
         self._observe = observe
         self._strays_due = 0.0
 
@@ -91,6 +93,6 @@ class Janitor:
 
     async def _forget(self) -> None:
         """Delete what was kept long enough, in bounded batches."""
-        for forget in (self._windows.forget, self._replayer.forget, self._accounts.forget):
+        for forget in (self._windows.forget, self._replayer.forget, self._accounts.forget, self._records.forget):
             while await forget():
                 pass

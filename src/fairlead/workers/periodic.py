@@ -28,8 +28,17 @@ async def run_periodically(
 async def watch_loop(record: Callable[[float, float], None]) -> NoReturn:
     """Record the time and the delay, in seconds by the clock of the event loop, until cancelled."""
     loop = asyncio.get_running_loop()
-    while True:
-        expected = loop.time() + _LOOP_SECONDS
-        await asyncio.sleep(_LOOP_SECONDS)
+    ended: asyncio.Future[NoReturn] = loop.create_future()
+    timer: asyncio.TimerHandle
+
+    def look(expected: float) -> None:  # a task that sleeps would cost several times as much
+        nonlocal timer
         now = loop.time()
         record(now, max(0.0, now - expected))
+        timer = loop.call_at(now + _LOOP_SECONDS, look, now + _LOOP_SECONDS)
+
+    timer = loop.call_at(loop.time() + _LOOP_SECONDS, look, loop.time() + _LOOP_SECONDS)
+    try:
+        await ended
+    finally:
+        timer.cancel()

@@ -2,11 +2,12 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from fairlead.domain.work.entries import Released
 from fairlead.domain.work.round_robin import RoundRobin
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.work.places import Places, Reservation
@@ -30,26 +31,25 @@ class ReleasedWork:
         self._waiting = RoundRobin(most)
         self._known = set[str]()
         self._found: dict[str, str] = {}
-        self.last_workspace = ""
-        """Where the last look for released work ended; the next begins behind it."""
+        self.last_workspaces: dict[str, str] = {}
+        """Where in each pool the last look for released work ended; the next begins behind it."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def tell(self, released: Sequence[tuple[str, str]]) -> None:
-        """Hear of work that may be claimed: ids, and those of workspaces."""
-        for id_, workspace_id in released:
-            self._add(id_, workspace_id)
+    def tell(self, released: Iterable[Released]) -> None:
+        """Hear of work that may be claimed."""
+        for one in released:
+            self._add(one.id, one.workspace_id)
 
-    def refresh(self, found: Sequence[tuple[str, str]]) -> None:
+    def refresh(self, found: Sequence[Released]) -> None:
         """Take in what a look has found, in place of what the look before found and nobody here has claimed since."""
-        now = dict(found)
+        now = {one.id: one.workspace_id for one in found}
         for id_, workspace_id in self._found.items():
             if id_ not in now and self._waiting.remove(id_, workspace_id):
                 self._known.discard(id_)
         self._found = {id_: workspace_id for id_, workspace_id in now.items() if self._add(id_, workspace_id)}
-        if found:
-            self.last_workspace = found[-1][1]
+        self.last_workspaces.update((one.pool, one.workspace_id) for one in found)
 
     def take(self) -> tuple[str, str]:
         """Take what is next, with its workspace. It is known, and so not taken in again, until `forget`."""
@@ -89,15 +89,16 @@ class Begun(Protocol):
         ...
 
 
-def _nothing_awaited() -> Mapping[str, str]:
-    return {}
+def _nothing_awaited() -> Sequence[Released]:
+    return ()
 
 
 class WorkLoop:
     """Has released work executed while there are `places` for it, until it is cancelled; nothing it meets may end it.
 
-    Work it has claimed goes on in tasks of its executor, which waits for them when the server stops. `awaited` names
-    the work, with its workspaces, that other work of this server waits for: a server that stops still claims that.
+    Only work of the pools is claimed that the server works for. What was claimed goes on in tasks of its executor,
+    which waits for them when the server stops. `awaited` names the work that other work of this server waits for: a
+    server that stops still claims that.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class WorkLoop:
         places: Places,
         observe: Observer,
         chores: Sequence[Chore] = (),
-        awaited: Callable[[], Mapping[str, str]] = _nothing_awaited,
+        awaited: Callable[[], Sequence[Released]] = _nothing_awaited,
     ) -> None:
         self._awaited = awaited
         self._queue = queue
@@ -114,19 +115,20 @@ class WorkLoop:
         self._observe = observe
         self._chores = chores
         self._released = ReleasedWork()
+        self._pools = frozenset(queue.presence.pools)
         self._tasks = set[asyncio.Task[None]]()
         self._is_stopping = False
         places.call_when_free(self._take_next)
 
-    def tell(self, released: Sequence[tuple[str, str]]) -> None:
-        """Hear of work that may be claimed. What does not fit is found later."""
-        self._released.tell(released)
+    def tell(self, released: Sequence[Released]) -> None:
+        """Hear of work that may be claimed by some server. What does not fit is found later."""
+        self._released.tell(one for one in released if one.pool in self._pools)
         self._take_next()
 
     def stop(self) -> None:
         """Claim nothing more but what other work of this server waits for; what was claimed goes on."""
         self._is_stopping = True
-        self.tell(tuple(self._awaited().items()))
+        self.tell(self._awaited())
 
     async def work(self) -> None:
         """Look after the queue until cancelled; from then on nothing more is claimed."""
@@ -142,14 +144,15 @@ class WorkLoop:
 
     async def _look(self, turn: int) -> None:
         if self._is_stopping:
-            self.tell(tuple(self._awaited().items()))
+            self.tell(self._awaited())
         elif self._places.most:
-            self._released.refresh(await self._queue.find_released(self._released.last_workspace))
+            self._released.refresh(await self._queue.find_released(self._released.last_workspaces))
             self._take_next()
-        await self._queue.pass_on_cancels()
-        await self._queue.use_room()
-        while await self._queue.time_out():
-            pass
+        if (found := await self._queue.look()) is not None:
+            self._queue.pass_on_cancels(found)
+            await self._queue.use_room(found)
+        while found is not None and await self._queue.time_out(found):
+            found = await self._queue.look()
         for chore in self._chores:
             while turn % chore.every == 0 and await chore.do():
                 pass
@@ -158,7 +161,7 @@ class WorkLoop:
         # Claims that begin together also call their partners together, so there are not too many at once.
         while self._released and len(self._tasks) < _CLAIMS_AT_ONCE and self._places.has_room:
             id_, workspace_id = self._released.take()
-            if self._is_stopping and id_ not in self._awaited():
+            if self._is_stopping and all(one.id != id_ for one in self._awaited()):
                 self._released.forget(id_)
             elif (reservation := self._places.reserve()) is not None:
                 task = asyncio.get_running_loop().create_task(self._take(id_, workspace_id, reservation))

@@ -201,3 +201,20 @@ class Vendor(msgspec.Struct, frozen=True):
         default_factory=lambda: frozenset({"refused", "failed", "stuck", "expired-link"})
     )
     raises: frozenset[str] = frozenset()
+
+
+_DETAIL_TYPES = {
+    "missing": "missing",
+    "enum": "enum",
+    "invalid_json": "json_invalid",
+    "too_long": "string_too_long",
+    "range": "greater_than_equal",
+    "type": "value_error",
+}
+
+
+def details(problem: Problem) -> list[dict[str, object]]:
+    """Return the one element of `detail` for a problem, as FastAPI writes it, which several vendors never changed."""
+    place = ["body", *problem.field.split(".")] if problem.field else ["body"]
+    message = "Field required" if problem.code == "missing" else problem.message
+    return [{"type": _DETAIL_TYPES.get(problem.code, "value_error"), "loc": place, "msg": message, "input": None}]

@@ -1,11 +1,12 @@
 """Servers with an administration API, one on each kind of database, and people of every role."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
-from api.admin.members import Person
+from api.admin.members import Person, first_operator
 from api.conftest import SETTINGS, NewName, fill
 from api.queues import KINDS
 from databases import Postgres
@@ -20,24 +21,38 @@ def site(
     request: pytest.FixtureRequest, shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """Return the servers the tests of this folder share, one on each kind of database."""
-    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
-    database = None if postgres is None else postgres.url(postgres.create())
-    folder = tmp_path_factory.mktemp("admin")
-    catalog = CatalogFolder(folder / "catalog")
-    fill(catalog, shared_partner.url)
-    # Tests sign in from one address, more often than anybody may: a trusted proxy tells them apart.
-    env = {**SETTINGS, "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1"}
-    plain = ("--no-local-partner",)
-    with serving(folder / "data", database=database, catalog=catalog.path, env=env, arguments=plain) as server:
+    with serving(**_options(request, shared_partner, tmp_path_factory.mktemp("admin"))) as server:
         yield server
+
+
+@pytest.fixture(params=KINDS)
+def broken_site(request: pytest.FixtureRequest, shared_partner: FakePartner, tmp_path: Path) -> Iterator[Server]:
+    """Return a server of this test alone, whose database the test breaks: its log may have unexpected errors."""
+    server = Server(**_options(request, shared_partner, tmp_path))
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _options(request: pytest.FixtureRequest, partner: FakePartner, folder: Path) -> dict[str, Any]:
+    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    catalog = CatalogFolder(folder / "catalog")
+    fill(catalog, partner.url)
+    return {
+        "data": folder / "data",
+        "database": None if postgres is None else postgres.url(postgres.create()),
+        "catalog": catalog.path,
+        # Tests sign in from one address, more often than anybody may: a trusted proxy tells them apart.
+        "env": {**SETTINGS, "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1"},
+        "arguments": ("--no-local-partner",),
+    }
 
 
 @pytest.fixture(scope="session")
 def operator(site: Server) -> Person:
     """Return the operator that the first start has made."""
-    person = Person(site, (site.data / "first-operator-key").read_text("ascii").strip())
-    person.id = person.get("/me")["id"]
-    return person
+    return first_operator(site)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Money over the administration API: ledger, export, statement, usage, books (A-01, A-02)."""
 
 import csv
+import datetime
 import io
 import json
 
@@ -10,7 +11,12 @@ import pytest
 from api.admin.members import PATH, Person, refused
 from api.admin.test_runs import caller, invited
 from api.queues import Client, NewClient
+from conftest import Run
+from databases import opened
+from fairlead.domain.days import first_id, start_of
+from fairlead.storage.runs.entries import write_entries
 from servers import Server
+from storage.bookings import admission, settlement
 
 
 @pytest.fixture
@@ -61,6 +67,33 @@ def test_statement_of_a_month_adds_up(spent: Client, chief: Person) -> None:
     assert [(one["model"], one["runs"], one["charge"]) for one in told["spending"]] == [("fake/json-1", 3, "0.03")]
     refusal = viewer.ask("GET", f"/workspaces/{spent.workspace}/statement?month=2026-13")
     assert refused(refusal) == (422, "invalid_input", "month")
+
+
+@pytest.mark.req("M-06", "A-01")
+def test_archives_are_listed_and_told(spent: Client, chief: Person, run: Run) -> None:
+    """Operators see every archive; the ledger says before which time entries of what was asked for are archived."""
+    server, path = spent.server, f"/workspaces/{spent.workspace}/ledger"
+    assert chief.get(path)["archived_before"] is None
+    id_ = chief.get(f"/workspaces/{spent.workspace}")["id"]
+    at = start_of(datetime.date(2020, 8, 10))
+    old = f"{first_id(at)}-7000-8000-{id_[-12:]}"
+
+    async def add() -> None:
+        async with opened(server.database or f"sqlite:///{server.data / 'fairlead.db'}") as database:
+            await database.write(lambda c: write_entries(c, [admission(old, workspace_id=id_, created_at=at)]))
+            end = settlement(old, workspace_id=id_, finished_at=at + 9, booked=None)
+            await database.write(lambda c: write_entries(c, [end]))
+
+    run(add())
+    assert spent.run().status_code == 200, "whose entry is the newest"
+    made = server.cli("archive", "--before", "2020-09-01", "--json")
+    (one,) = chief.get("/archives", limit="1")["items"]
+    assert (one["runs"], one["entries"], one["before"], one["first_run"]) == (1, 2, "2020-09-01T00:00:00.000Z", old)
+    assert one["sha256"] == made["archives"][0]["digest"]
+    assert chief.get(path)["archived_before"] == one["before"]
+    assert chief.get(path, **{"from": "2020-09-01"})["archived_before"] is None
+    assert chief.get("/books")["is_right"]
+    assert refused(invited(chief, spent.workspace, "owner").ask("GET", "/archives"))[0] == 403
 
 
 @pytest.mark.req("A-02")

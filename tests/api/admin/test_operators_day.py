@@ -13,7 +13,7 @@ _MODEL = "fake/json-1"
 
 @pytest.mark.req("A-01", "A-02", "A-03")
 def test_operator_runs_an_installation_over_http(
-    site: Server, operator: Person, shared_partner: FakePartner, new_name: NewName
+    site: Server, operator: Person, partner: FakePartner, new_name: NewName
 ) -> None:
     """Make a workspace, fund it, invite a member, set a budget, watch spend, find a failed run, revoke a key."""
     name = new_name()
@@ -31,7 +31,7 @@ def test_operator_runs_an_installation_over_http(
     assert owner.ask("POST", f"/workspaces/{name}/budgets", budget).status_code == 201
     key = owner.ask("POST", f"/workspaces/{name}/keys", {"label": "website"}).json()
 
-    shared_partner.script("/json", reply(200, b'{"made":1}'), reply(400, b'{"error":"no"}'))
+    partner.script("/json", reply(200, b'{"made":1}'), reply(400, b'{"error":"no"}'))
     assert [_run(site, key["secret"]) for _ in range(2)] == [200, 400]
     (spent,) = owner.get(f"/workspaces/{name}/budgets")["items"]
     (usage,) = owner.get("/usage", workspace=name, by="model")["items"]

@@ -34,7 +34,7 @@ def is_refused_soon(client: Client, path: str, method: str = "GET") -> httpx.Res
         answers.append(client.request(method, path, **({"json": {}} if method == "POST" else {})))
         return answers[-1].status_code == 429
 
-    wait_until(is_refused, "the limit refuses", 20, 0.05)
+    wait_until(is_refused, "the limit refuses", 60, 0.05)
     return answers[-1]
 
 

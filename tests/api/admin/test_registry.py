@@ -26,6 +26,10 @@ def test_operator_bans_a_publisher_and_takes_it_back(
     assert httpx.get(f"{site.url}/publishers/{id_}").status_code == 200
     acts = operator.get("/registry-acts", publisher=id_)["items"]
     assert [one["act"] for one in acts] == ["publisher_unbanned", "publisher_banned", "publisher_created"]
+    first = operator.get("/registry-acts", publisher=id_, limit="2")
+    rest = operator.get("/registry-acts", publisher=id_, limit="2", cursor=first["next_cursor"])
+    assert [*first["items"], *rest["items"]] == acts
+    assert rest["next_cursor"] is None
     log = [one["action"] for one in operator.get("/audit-log")["items"] if one["target"] == id_]
     assert log == ["registry.unbanned", "registry.banned"]
 

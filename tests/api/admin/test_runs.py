@@ -4,8 +4,8 @@ import pytest
 
 from api.admin.members import Person, refused
 from api.legs import NATIVE
-from api.queues import Client, NewClient
-from fake_partner import FakePartner, reply
+from api.queues import Client, NewClient, at_work
+from fake_partner import FakePartner, reply, reply_json
 from servers import Server
 
 
@@ -60,6 +60,34 @@ def test_run_is_told_with_its_timeline(client: Client, chief: Person) -> None:
     assert {"claimed", "charge", "succeeded"} <= set(kinds)
     assert [entry["at"] for entry in run["timeline"]] == sorted(entry["at"] for entry in run["timeline"])
     assert run["timeline"][1]["detail"].startswith("0.01 US dollars")
+
+
+@pytest.mark.req("A-01", "A-02")
+def test_kept_result_is_shown_to_who_may_see_the_run(new_client: NewClient, chief: Person) -> None:
+    """One with an idempotency key is kept, one without is not; nobody else's is shown, and nothing in it can run."""
+    client, other = new_client(), new_client()
+    kept, unkept = client.run(headers={"Idempotency-Key": "k"}), client.run()
+    path = f"/runs/{kept.headers['x-service-request-id']}/result"
+    for person in (chief, caller(client), invited(chief, client.workspace, "viewer")):
+        shown = person.ask("GET", path)
+        assert (shown.status_code, shown.content) == (200, kept.content)
+        assert shown.headers["content-security-policy"] == "sandbox"
+    assert refused(caller(other).ask("GET", path))[:2] == (404, "not_found")
+    assert refused(chief.ask("GET", f"/runs/{unkept.headers['x-service-request-id']}/result"))[:2] == (404, "not_found")
+
+
+@pytest.mark.req("A-01")
+def test_timeline_tells_how_often_a_provider_was_asked(client: Client, chief: Person, partner: FakePartner) -> None:
+    """The provider that took the work, when, and the polls until it ended, before the charge."""
+    pending = reply_json({"state": "running"})
+    at_work(partner, pending, pending, reply_json({"state": "done"}))
+    run_id = client.queued("brake/task-1")
+    client.completed(run_id, "brake/task-1")
+    timeline = chief.get(f"/runs/{run_id}")["timeline"]
+    (polled,) = [one for one in timeline if one["kind"] == "polled"]
+    assert polled["detail"].startswith("brake works on it; asked 3 times in ")
+    kinds = [one["kind"] for one in timeline]
+    assert kinds.index("claimed") < kinds.index("polled") < kinds.index("charge")
 
 
 @pytest.mark.req("A-01")

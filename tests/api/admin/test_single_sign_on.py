@@ -71,7 +71,7 @@ def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 @pytest.fixture
 def browser(signing: Server) -> Iterator[httpx.Client]:
     """Return a browser without cookies, at an address of its own."""
-    with httpx.Client(base_url=signing.url, timeout=20) as client:
+    with httpx.Client(base_url=signing.url, timeout=60) as client:
         client.headers["X-Forwarded-For"] = f"198.51.100.{os.urandom(1)[0]}"
         yield client
 
@@ -90,7 +90,7 @@ def _come_back(browser: httpx.Client, name: str, start: str = f"{PATH}/oidc/star
     """Sign in at the provider as somebody, and return the address that it sends the browser back to."""
     at = browser.get(start)
     assert at.status_code == 303, at.text
-    provider = httpx.Client(timeout=20)
+    provider = httpx.Client(timeout=60)
     answer = provider.get(at.headers["location"])
     for form in ({"prompt": "login", "login": name, "password": "x"}, {"prompt": "consent"}):
         while answer.is_redirect and PATH not in answer.headers["location"]:

@@ -43,7 +43,7 @@ from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.assets.views import FileViews
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.files import find_file_of_id
-from fairlead.storage.blobs.store import local_blobs
+from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.db.database import Database, open_database
 from servers import PLAIN, wait_until
 
@@ -133,7 +133,7 @@ class Site:
     def client(self, who: int | None = 0) -> httpx.Client:
         """Make a client that sends the key of a workspace, or none."""
         headers = {} if who is None else {"X-API-Key": self._keys[who]}
-        return httpx.Client(base_url=self.base_url, headers=headers, timeout=20, verify=PLAIN)
+        return httpx.Client(base_url=self.base_url, headers=headers, timeout=60, verify=PLAIN)
 
     def do(self, work: Any) -> Any:
         """Wait for work in the server's own loop."""

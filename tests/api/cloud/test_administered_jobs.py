@@ -41,6 +41,25 @@ def test_jobs_are_listed_and_told_in_full(caller: Client, chief: Person) -> None
     assert refused(chief.ask("GET", "/jobs/nothing"))[:2] == (404, "not_found")
 
 
+def test_jobs_are_searched_by_state_deployment_and_label(caller: Client, chief: Person) -> None:
+    """A page that is not full may have another one behind it; what cannot be a filter is refused by its name."""
+    done, failed = caller.runs(picture()), caller.runs(failing("out of paint"))
+    viewer = invited(chief, caller.workspace, "viewer")
+
+    def found(**query: str) -> list[str]:
+        return [one["id"] for one in viewer.get("/jobs", **query)["items"]]
+
+    assert (found(state="succeeded"), found(state="failed"), found(state="running")) == ([done], [failed], [])
+    assert found(deployment="nothing-00000000") == found(label="team=none") == []
+    for query, field in (
+        ({"state": "finished"}, "state"),
+        ({"label": "team"}, "label"),
+        ({"label": "a b=c"}, "label"),
+        ({"deployment": ""}, "deployment"),
+    ):
+        assert refused(viewer.ask("GET", "/jobs", params=query)) == (422, "invalid_input", field)
+
+
 def test_job_is_cancelled_by_a_member_of_its_workspace(
     caller: Client, new_cloud_client: NewCloudClient, chief: Person
 ) -> None:

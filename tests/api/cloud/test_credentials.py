@@ -15,7 +15,7 @@ from api.conftest import MakeToken
 def greeted(visitor: Client, path: str, token: str) -> str:
     """Open a socket, and return the kind of its first message."""
     address = visitor.server.url.replace("http://", "ws://") + path
-    with connect(f"{address}?clientId=one&token={token}", open_timeout=20) as socket:
+    with connect(f"{address}?clientId=one&token={token}", open_timeout=60) as socket:
         kind: str = json.loads(socket.recv(20))["type"]
         return kind
 

@@ -58,7 +58,7 @@ def test_opening_of_a_socket_counts_towards_the_quota(narrow: Server) -> None:
     url = narrow.url.replace("http", "ws", 1) + f"/ws?token={client.key}"
     for _ in range(_QUOTA):
         with connect(url) as socket:
-            assert '"status"' in str(socket.recv(timeout=10))
+            assert '"status"' in str(socket.recv(timeout=60))
     with pytest.raises(InvalidStatus) as caught, connect(url):
         pass
     assert caught.value.response.status_code == 429

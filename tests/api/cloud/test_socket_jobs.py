@@ -15,7 +15,7 @@ from servers import Server, serving
 
 pytestmark = pytest.mark.req("C-08")
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 
 
 @contextmanager

@@ -26,13 +26,14 @@ from fairlead.operations.accounts.keys import IssuedKey, issue_key
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.follow import follow_nobody
 from fairlead.server.drain import Drain
-from fairlead.server.web import WebServer
+from fairlead.server.web_server import WebServer
 from fairlead.storage.db.database import Database
 
 JOB: Final = "0197f000-0000-7000-8000-000000000001"
 NOW: Final = 1_790_000_000_000
-PATIENCE: Final = 10.0
+PATIENCE: Final = 60.0
 """How long a message may take before a test fails, in seconds."""
 _CLOCK: Final = Clock()
 
@@ -62,7 +63,7 @@ class ServerFixture:
         callers = CloudCallers(
             Authenticator(database, None), RateWindows(database, (), _CLOCK, self.seen.append), CredentialReader("flk_")
         )
-        self.socket = CloudSocket(self.event_hub, callers, self._count, self.seen.append, recheck)
+        self.socket = CloudSocket(self.event_hub, callers, self._count, follow_nobody, self.seen.append, recheck)
         config = uvicorn.Config(
             self._answer, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
         )

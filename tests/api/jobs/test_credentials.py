@@ -48,7 +48,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def ask(server: Server, headers: dict[str, str], method: str = "GET", path: str = _JOBS, **more: Any) -> httpx.Response:
     """Ask with these headers and no others that say who asks."""
-    return httpx.request(method, server.url + path, headers=headers, timeout=30, **more)
+    return httpx.request(method, server.url + path, headers=headers, timeout=60, **more)
 
 
 @pytest.mark.req("J-09")

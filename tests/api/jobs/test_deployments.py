@@ -179,14 +179,17 @@ def test_deployment_of_another_workspace_looks_unknown(new_jobs_caller: NewJobsC
     one = made(owner, node_packs=[])
     job = send(owner, one["id"], _QUICK).json()["id"]
     asked = [
-        ("GET", f"{_DEPLOYMENTS}/{{}}"), ("DELETE", f"{_DEPLOYMENTS}/{{}}"), ("POST", f"{_DEPLOYMENTS}/{{}}/stop"),
+        ("GET", f"{_DEPLOYMENTS}/{{}}"), ("DELETE", f"{_DEPLOYMENTS}/{{}}"), ("PATCH", f"{_DEPLOYMENTS}/{{}}"),
+        ("POST", f"{_DEPLOYMENTS}/{{}}/stop"),
         ("POST", f"{_DEPLOYMENTS}/{{}}/start"), ("GET", f"{_DEPLOYMENTS}/{{}}/releases"),
         ("POST", f"{_DEPLOYMENTS}/{{}}/releases"), ("GET", f"/deployments/{{}}{_JOBS}"),
         ("GET", f"/deployments/{{}}{_JOBS}/{job}"), ("POST", f"/deployments/{{}}{_JOBS}"),
         ("GET", f"/deployments/{{}}/api/v2/assets/{job}"),
     ]  # fmt: skip
     for method, path in asked:
-        answers = [stranger.ask(method, path.format(id_), json={}) for id_ in (one["id"], _UNKNOWN, "No_Label")]
+        answers = [
+            stranger.ask(method, path.format(id_), json={"pool": None}) for id_ in (one["id"], _UNKNOWN, "No_Label")
+        ]
         assert [refused(answer) for answer in answers] == [(404, "not_found")] * 3, path
         assert len({answer.text for answer in answers}) == 1
         nobody = httpx.request(method, owner.server.url + path.format(one["id"]), json={})

@@ -18,7 +18,7 @@ _GOVERNED: Final = ("--organization", "org_7", "--sso-required")
 
 def asked(caller: JobsCaller, **headers: str) -> httpx.Response:
     """Return the answer to a call with these headers, and no others that say who calls."""
-    return httpx.get(caller.server.url + _JOBS, headers=headers, timeout=30)
+    return httpx.get(caller.server.url + _JOBS, headers=headers, timeout=60)
 
 
 def error_of(caller: JobsCaller) -> Any:

@@ -33,7 +33,7 @@ def _asked(server: Server, caller: JobsCaller, path: str, **claims: Any) -> http
     named = {"iss": JWT_ISSUER, "aud": JWT_AUDIENCE, **claims}
     token = jwt.encode({**good, **{name: value for name, value in named.items() if value is not None}}, JWT_SECRET)
     headers = {"Authorization": f"Bearer {token}"}
-    return httpx.request(_APIS[path][0], server.url + path, headers=headers, timeout=30)
+    return httpx.request(_APIS[path][0], server.url + path, headers=headers, timeout=60)
 
 
 def _reason(document: Any) -> str:

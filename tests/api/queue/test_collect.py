@@ -108,7 +108,7 @@ def test_collected_result_links_to_our_copies(client: Client, partner: FakePartn
     links = [answer.json()["data"][0]["url"] for answer in (collected, synchronous)]
     for link in links:
         assert link.startswith(f"{client.server.url}/assets/")
-        assert httpx.get(link, timeout=20).content == PICTURE
+        assert httpx.get(link, timeout=60).content == PICTURE
     assert collected.text.replace(links[0], "") == synchronous.text.replace(links[1], "")
 
 

@@ -25,7 +25,7 @@ _SILENCE: Final = 15.0
 @contextmanager
 def _watching(client: Client, request_id: str) -> Iterator[httpx.Response]:
     """Open the stream of a run."""
-    with httpx.Client(timeout=30) as connections, _stream(connections, client, request_id) as response:
+    with httpx.Client(timeout=60) as connections, _stream(connections, client, request_id) as response:
         yield response
 
 
@@ -152,7 +152,7 @@ def test_streams_of_a_workspace_are_bounded(full: tuple[Client, str], new_client
     """So many streams a workspace; the next is 429 before any event, others go on, and anyone who leaves makes room."""
     client, request_id = full
     with ExitStack() as stack:
-        many = stack.enter_context(httpx.Client(timeout=30, limits=httpx.Limits(max_connections=None)))
+        many = stack.enter_context(httpx.Client(timeout=60, limits=httpx.Limits(max_connections=None)))
         watches = [_statuses(stack.enter_context(_stream(many, client, request_id))) for _ in range(WATCHERS_MAX)]
         assert {next(watch)["status"] for watch in watches} == {"IN_PROGRESS"}
         refused = client.request("GET", f"/v2/models/fake/json-1/requests/{request_id}/events")

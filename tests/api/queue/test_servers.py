@@ -47,9 +47,10 @@ def start(catalog: CatalogFolder, tmp_path: Path) -> Start:
     ) -> Iterator[Client]:
         env = {**SETTINGS, **QUEUE_SETTINGS, **settings}
         data = tmp_path / "data"
-        if first is not None:  # each server has a folder, and all of them the key that the first has made
+        if first is not None:  # each server has a folder, and all of them the files and the key of the first
             data = first.server.data.with_name(first.server.data.name + "-beside")
             data.mkdir(mode=0o700)
+            (data / "blobs").symlink_to(first.server.data / "blobs")
             shutil.copy(first.server.data / "first-key", data)
         if is_doomed:
             doomed = Server(data, database, catalog.path, env, _PLAIN)
@@ -238,7 +239,7 @@ def test_stream_sees_changes_of_every_server(start: Start, shared: str, partner:
         request_id = one.queued()
         one.in_progress(request_id)
         path = f"{one.server.url}/v2/models/fake/json-1/requests/{request_id}/events"
-        with httpx.stream("GET", path, headers={"X-API-Key": one.key}, timeout=20) as response:
+        with httpx.stream("GET", path, headers={"X-API-Key": one.key}, timeout=60) as response:
             lines = response.iter_lines()
             assert next(lines) == "event: status"
             partner.release()

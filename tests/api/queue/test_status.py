@@ -147,13 +147,13 @@ def test_run_needs_a_credential(queue: Any, client: Client, method: str, tail: s
     """Nobody is shown nothing; a key for other models is 403, and so is a workspace that lost the router."""
     request_id = client.queued()
     path = f"/v2/models/fake/json-1/requests/{request_id}{tail}"
-    is_refused(httpx.request(method, queue.url + path, timeout=20), 401, "unauthorized")
+    is_refused(httpx.request(method, queue.url + path, timeout=60), 401, "unauthorized")
     key = queue.cli("keys", "create", client.workspace, "--models", "fake/free-1", "--json")["key"]
-    is_refused(httpx.request(method, queue.url + path, headers={"X-API-Key": key}, timeout=20), 403, "forbidden")
+    is_refused(httpx.request(method, queue.url + path, headers={"X-API-Key": key}, timeout=60), 403, "forbidden")
     client.completed(request_id)
     client.change("--gate", "router=off")
     another = queue.cli("keys", "create", client.workspace, "--json")["key"]
-    answer = httpx.request(method, queue.url + path, headers={"X-API-Key": another}, timeout=20)
+    answer = httpx.request(method, queue.url + path, headers={"X-API-Key": another}, timeout=60)
     is_refused(answer, 403, "not_enabled")
 
 
@@ -178,7 +178,7 @@ def test_run_belongs_to_every_key_of_its_workspace(client: Client) -> None:
     request_id = client.queued()
     key = client.server.cli("keys", "create", client.workspace, "--json")["key"]
     path = f"{client.server.url}/v2/models/fake/json-1/requests/{request_id}/status"
-    assert httpx.get(path, headers={"Authorization": f"Bearer {key}"}, timeout=20).status_code == 200
+    assert httpx.get(path, headers={"Authorization": f"Bearer {key}"}, timeout=60).status_code == 200
 
 
 def test_run_under_way_is_asked_about_after_a_second(client: Client, partner: FakePartner) -> None:

@@ -121,7 +121,7 @@ def test_run_without_a_webhook_has_no_deliveries(opened: Server, new_name: NewNa
         (f"{_SUBMIT}/01a1fb60-0000-7000-8000-000000000001/deliveries", opened.key),
         (f"{_SUBMIT}/nothing/deliveries", opened.key),
     ):
-        answer = httpx.get(opened.url + path, headers={"X-API-Key": key}, timeout=20)
+        answer = httpx.get(opened.url + path, headers={"X-API-Key": key}, timeout=60)
         assert (answer.status_code, answer.json()["error_type"]) == (404, "request_not_found")
 
 
@@ -129,17 +129,17 @@ def test_each_workspace_has_its_own_webhook_secret(opened: Server, new_name: New
     """Each workspace has its own, which stays until it is rotated; it is not to be kept by any cache."""
     mine, other = ({"X-API-Key": opened.new_workspace(new_name())} for _ in range(2))
     url = f"{opened.url}/v2/webhook-secret"
-    first = httpx.get(url, headers=mine, timeout=20)
+    first = httpx.get(url, headers=mine, timeout=60)
     assert (first.status_code, first.headers["cache-control"]) == (200, "no-store")
     assert first.json().keys() == {"secret", "rotated_at"}
     assert first.json()["rotated_at"] is None
     assert len(base64.b64decode(first.json()["secret"].removeprefix("whsec_"))) == 32
-    rotated = httpx.post(f"{url}/rotate", headers=mine, timeout=20)
+    rotated = httpx.post(f"{url}/rotate", headers=mine, timeout=60)
     assert (rotated.status_code, rotated.headers["cache-control"]) == (200, "no-store")
     assert rotated.json()["secret"] != first.json()["secret"]
     assert rotated.json()["rotated_at"].endswith("Z")
-    assert httpx.get(url, headers=mine, timeout=20).json() == rotated.json()
-    assert httpx.get(url, headers=other, timeout=20).json()["secret"] not in (
+    assert httpx.get(url, headers=mine, timeout=60).json() == rotated.json()
+    assert httpx.get(url, headers=other, timeout=60).json()["secret"] not in (
         first.json()["secret"], rotated.json()["secret"],
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_webhook_secret_needs_an_unlimited_credential(
         ({"X-API-Key": limited}, (403, "forbidden")),
         ({"X-API-Key": closed}, (403, "not_enabled")),
     ):
-        answer = httpx.request(method, opened.url + path, headers=headers, timeout=20)
+        answer = httpx.request(method, opened.url + path, headers=headers, timeout=60)
         assert (answer.status_code, answer.json()["error_type"]) == told
         assert "whsec_" not in answer.text
 

@@ -28,7 +28,7 @@ def registry(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="session")
 def anybody(registry: Server) -> Iterator[httpx.Client]:
     """Return a client without a credential."""
-    with httpx.Client(base_url=registry.url, timeout=20) as client:
+    with httpx.Client(base_url=registry.url, timeout=60) as client:
         yield client
 
 

@@ -294,7 +294,7 @@ def _alone(data: Path, database: str | None = None, **env: str) -> Iterator[Publ
     """Run a server for one test, which may be told of failures that another would not forgive."""
     server = Server(data, database, None, {**SETTINGS, **env}, ("--no-local-partner",))
     try:
-        with httpx.Client(base_url=server.url, timeout=20) as client:
+        with httpx.Client(base_url=server.url, timeout=60) as client:
             yield Publishing(server, client, "default", server.key, "acme")
     finally:
         assert server.stop() == 0

@@ -32,7 +32,7 @@ from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.assets.results import Asset, insert_assets
-from fairlead.storage.blobs.store import local_blobs
+from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.db.database import Database, open_database
 from servers import wait_until
 
@@ -106,7 +106,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     }
     application = Application(**{**parts, **given})
     server = uvicorn.Server(uvicorn.Config(cast("Any", application), port=0, log_level="warning"))
-    made = Site(links, seen, folder / "blobs", httpx.Client(timeout=20), server)
+    made = Site(links, seen, folder / "blobs", httpx.Client(timeout=60), server)
     thread = threading.Thread(target=lambda: asyncio.run(made.serve(database, folder / "blobs")))
     thread.start()
     wait_until(lambda: server.started, "the site")

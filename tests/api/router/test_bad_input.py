@@ -180,7 +180,7 @@ class _Raw:
     """A connection on which a test writes what it likes."""
 
     def __init__(self, server: Server) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port_of(server.url)), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port_of(server.url)), timeout=60)
         self._key = server.key
 
     def head(self, *lines: str, path: str = _OPEN) -> None:

@@ -21,7 +21,7 @@ Hold: TypeAlias = Callable[..., Future[httpx.Response]]
 
 def _run(legs: Server, key: str, model: str, **options: Any) -> httpx.Response:
     headers = {"X-API-Key": key, **options.pop("headers", {})}
-    return httpx.post(f"{legs.url}/v2/models/fake/{model}", headers=headers, json={}, timeout=30, **options)
+    return httpx.post(f"{legs.url}/v2/models/fake/{model}", headers=headers, json={}, timeout=60, **options)
 
 
 @pytest.fixture

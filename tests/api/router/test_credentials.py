@@ -14,7 +14,7 @@ _PATHS = ("/v2/models", "/v2/models/fake/json-1", "/v2/models/fake/closed-1/open
 
 
 def _ask(router: Server, headers: Any, path: str = "/v2/models/fake/json-1", method: str = "POST") -> httpx.Response:
-    with httpx.Client(base_url=router.url, timeout=30, verify=PLAIN) as stranger:
+    with httpx.Client(base_url=router.url, timeout=60, verify=PLAIN) as stranger:
         return stranger.request(method, path, headers=headers, content=b"{}" if method == "POST" else None)
 
 

@@ -149,7 +149,7 @@ def test_estimate_is_the_platforms_price_despite_a_stored_key(legs: Server, new_
     """The estimate is the platform's price, whatever key is stored; naming an alternate is no conflict here."""
     key = legs.new_workspace(new_name())
     headers = {"X-API-Key": key}
-    stored = httpx.put(f"{legs.url}/v2/provider-keys/fake", headers=headers, json={"key": "my-own"}, timeout=20)
+    stored = httpx.put(f"{legs.url}/v2/provider-keys/fake", headers=headers, json={"key": "my-own"}, timeout=60)
     assert stored.status_code == 201
     assert ask(legs, "many-1", {"prompt": "x"}, headers=headers).json()["amount"] == "0.01"
     named = ask(legs, "many-1", {"prompt": "x"}, "?model_provider=fal", headers=headers).json()
@@ -158,7 +158,7 @@ def test_estimate_is_the_platforms_price_despite_a_stored_key(legs: Server, new_
 
 def test_estimate_needs_a_credential(legs: Server) -> None:
     """Nobody is told a price."""
-    answer = httpx.post(f"{legs.url}/v2/models/fake/many-1/estimate", json={"prompt": "x"}, timeout=20)
+    answer = httpx.post(f"{legs.url}/v2/models/fake/many-1/estimate", json={"prompt": "x"}, timeout=60)
     assert answer.status_code == 401
 
 
@@ -185,6 +185,6 @@ def test_v1_has_no_estimates(router: Server, token: MakeToken) -> None:
         f"{router.url}/v1/models/fake/json-1/estimate",
         headers={"Authorization": f"Bearer {token()}"},
         json={},
-        timeout=20,
+        timeout=60,
     )
     assert answer.status_code == 404

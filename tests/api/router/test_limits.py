@@ -14,7 +14,7 @@ from servers import Server, wait_until
 
 def _run(router: Server, key: str, model: str = "fake/json-1", **options: Any) -> httpx.Response:
     options = options or {"json": {}}
-    return httpx.post(f"{router.url}/v2/models/{model}", headers={"X-API-Key": key}, timeout=30, **options)
+    return httpx.post(f"{router.url}/v2/models/{model}", headers={"X-API-Key": key}, timeout=60, **options)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def owner(legs: Server, new_name: NewName) -> Owner:
 def _run(legs: Server, api_key: str, body: Any = None, model: str = "many-1", **options: Any) -> httpx.Response:
     headers = {"X-API-Key": api_key, **options.pop("headers", {})}
     body = {"prompt": "a"} if body is None else body
-    return httpx.post(f"{legs.url}/v2/models/fake/{model}", headers=headers, json=body, timeout=30, **options)
+    return httpx.post(f"{legs.url}/v2/models/fake/{model}", headers=headers, json=body, timeout=60, **options)
 
 
 def _shown(partner: FakePartner) -> list[str]:

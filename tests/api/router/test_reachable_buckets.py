@@ -59,7 +59,7 @@ _NEVER: Final = {"client_disconnected"}
 
 
 def _run(server: Server, key: str, model: str = "fake/json-1", content: bytes = b"{}") -> httpx.Response:
-    return httpx.post(f"{server.url}/v2/models/{model}", headers={"X-API-Key": key}, content=content, timeout=30)
+    return httpx.post(f"{server.url}/v2/models/{model}", headers={"X-API-Key": key}, content=content, timeout=60)
 
 
 def _is(response: httpx.Response, status: int, name: str) -> None:
@@ -134,7 +134,7 @@ def test_rate_limited_is_reachable(partner: FakePartner, tmp_path: Path) -> None
 
 
 def _queue(server: Server, key: str, model: str = "fake/json-1") -> httpx.Response:
-    return httpx.post(f"{server.url}/v2/models/{model}/requests", headers={"X-API-Key": key}, content=b"{}", timeout=30)
+    return httpx.post(f"{server.url}/v2/models/{model}/requests", headers={"X-API-Key": key}, content=b"{}", timeout=60)
 
 
 @pytest.mark.req("R-19", "R-35")
@@ -143,8 +143,8 @@ def test_cancelled_is_reachable(router: Server, partner: FakePartner, new_name: 
     headers = {"X-API-Key": router.new_workspace(new_name(), "--in-flight-limit", "1")}
     partner.script("/json", partner.held(reply(200, b"{}")))
     _, second = (_queue(router, headers["X-API-Key"]).json() for _ in range(2))
-    assert httpx.put(second["cancel_url"], headers=headers, timeout=30).status_code == 202
-    _is(httpx.get(second["response_url"], headers=headers, timeout=30), 409, "cancelled")
+    assert httpx.put(second["cancel_url"], headers=headers, timeout=60).status_code == 202
+    _is(httpx.get(second["response_url"], headers=headers, timeout=60), 409, "cancelled")
 
 
 @pytest.mark.req("R-19", "R-32", "R-34")

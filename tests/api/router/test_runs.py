@@ -157,7 +157,7 @@ def test_concurrent_runs_are_each_charged_once(router: Server, new_name: NewName
     key = router.new_workspace(name, "--billing", "prepaid", credit="1")
 
     async def runs() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=router.url, headers={"X-API-Key": key}, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=router.url, headers={"X-API-Key": key}, timeout=60) as client:
             return await asyncio.gather(*(client.post("/v2/models/fake/json-1", json={}) for _ in range(30)))
 
     ids = [response.headers["x-service-request-id"] for response in asyncio.run(runs())]

@@ -38,7 +38,7 @@ def _asked(legs: Server, key: str, reasons: set[str]) -> httpx.Response:
         params={"model_provider": provider},
         headers={"X-API-Key": key},
         json=body,
-        timeout=30,
+        timeout=60,
     )
 
 

@@ -12,12 +12,12 @@ from servers import Server
 
 def ask(server: Server, key: str, query: str = "") -> httpx.Response:
     """Ask for the usage of a key's workspace."""
-    return httpx.get(f"{server.url}/v2/usage{query}", headers={"X-API-Key": key}, timeout=20)
+    return httpx.get(f"{server.url}/v2/usage{query}", headers={"X-API-Key": key}, timeout=60)
 
 
 def make(server: Server, key: str, model: str = "json-1") -> httpx.Response:
     """Run a model with a key."""
-    return httpx.post(f"{server.url}/v2/models/fake/{model}", headers={"X-API-Key": key}, json={}, timeout=20)
+    return httpx.post(f"{server.url}/v2/models/fake/{model}", headers={"X-API-Key": key}, json={}, timeout=60)
 
 
 def key_row(server: Server, workspace: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_usage_is_what_was_charged(router: Server, new_name: NewName, token: Mak
     key = router.new_workspace(name)
     assert make(router, key).status_code == make(router, key).status_code == 200
     bearer = {"Authorization": f"Bearer {token(name)}"}
-    assert httpx.post(f"{router.url}/v2/models/fake/json-1", headers=bearer, json={}, timeout=20).status_code == 200
+    assert httpx.post(f"{router.url}/v2/models/fake/json-1", headers=bearer, json={}, timeout=60).status_code == 200
     answer = ask(router, key)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert answer.headers["cache-control"] == "no-store"
@@ -50,7 +50,7 @@ def test_usage_is_what_was_charged(router: Server, new_name: NewName, token: Mak
     charged = router.workspace(name)["balance"].removeprefix("-")
     assert (told["total"]["amount"], told["total"]["runs"]) == (charged, 3)
     # The same with the token, whose workspace it is.
-    assert httpx.get(f"{router.url}/v2/usage", headers=bearer, timeout=20).json() == told
+    assert httpx.get(f"{router.url}/v2/usage", headers=bearer, timeout=60).json() == told
 
 
 def test_usage_names_only_its_groups(router: Server, new_name: NewName) -> None:
@@ -94,10 +94,10 @@ def test_malformed_usage_query_is_refused(router: Server, query: str, words: str
 
 def test_usage_needs_a_credential(router: Server, new_name: NewName) -> None:
     """Nobody is told anything; nor is a workspace without the router; and the first generation has no usage."""
-    assert httpx.get(f"{router.url}/v2/usage", timeout=20).status_code == 401
+    assert httpx.get(f"{router.url}/v2/usage", timeout=60).status_code == 401
     key = router.new_workspace(new_name(), "--gate", "router=off")
     assert ask(router, key).json()["error_type"] == "not_enabled"
-    assert httpx.get(f"{router.url}/v1/usage", timeout=20).status_code == 404
+    assert httpx.get(f"{router.url}/v1/usage", timeout=60).status_code == 404
     assert router.client.post("/v2/usage").status_code == 405
 
 
@@ -123,5 +123,5 @@ def test_key_never_spends_more_than_its_budget(router: Server, new_name: NewName
 
 def ask_price(server: Server, key: str) -> str:
     """Return what a run costs, in dollars."""
-    answer = httpx.post(f"{server.url}/v2/models/fake/json-1/estimate", headers={"X-API-Key": key}, json={}, timeout=20)
+    answer = httpx.post(f"{server.url}/v2/models/fake/json-1/estimate", headers={"X-API-Key": key}, json={}, timeout=60)
     return str(answer.json()["amount"])

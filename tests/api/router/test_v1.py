@@ -40,7 +40,7 @@ class _Caller:
     def ask(self, method: str, path: str, workspace: str = "default", **options: Any) -> httpx.Response:
         """Send a request."""
         headers = {"Authorization": f"Bearer {self._make(workspace)}", **options.pop("headers", {})}
-        return httpx.request(method, self._url + path, headers=headers, timeout=30, verify=PLAIN, **options)
+        return httpx.request(method, self._url + path, headers=headers, timeout=60, verify=PLAIN, **options)
 
     def run(self, model: str = "fake/json-1", **options: Any) -> httpx.Response:
         """Run a model."""

@@ -39,7 +39,7 @@ def test_body_of_too_many_values_is_refused_before_it_has_arrived(router: Server
     """Nothing more of it is waited for, or kept: the answer comes while the caller still sends."""
     address = urlsplit(str(router.client.base_url))
     head = f"POST {_RUN} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {router.key}\r\nContent-Length: 60000000\r\n\r\n"
-    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         connection.sendall(head.encode() + nested(_VALUES + 1))
         assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
 

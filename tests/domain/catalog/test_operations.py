@@ -6,8 +6,7 @@ import pytest
 
 from fairlead.domain.catalog.models import Document, Leg, Model
 from fairlead.domain.catalog.operations import SOLE, Operation
-from fairlead.domain.conditions import Condition
-from fairlead.domain.pointers import parse_pointer
+from fairlead.domain.pointers import Condition, parse_pointer
 
 
 def when(at: str, *equals: str) -> tuple[Condition, ...]:

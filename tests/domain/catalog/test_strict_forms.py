@@ -7,7 +7,7 @@ import pytest
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.schema import VIOLATIONS_MAX
 from fairlead.domain.catalog.strict_forms import StrictField, StrictForm
-from fairlead.domain.conditions import Condition
+from fairlead.domain.pointers import Condition
 
 EDIT: Final = Operation("edit", (Condition(("pictures",)),), is_edit=True)
 GENERATE: Final = Operation("generate")

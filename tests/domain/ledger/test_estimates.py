@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import pytest
 
-from fairlead.domain.conditions import Condition
 from fairlead.domain.ledger.estimates import Estimate, Reason, Source, estimate, is_stale
 from fairlead.domain.ledger.rates import (
     Case,
@@ -19,6 +18,7 @@ from fairlead.domain.ledger.rates import (
     RateCard,
     Requested,
 )
+from fairlead.domain.pointers import Condition
 
 _SECONDS = Requested((Factor(("seconds",)),))
 _TEXT = Pricing({"seconds": 4})

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.domain.conditions import Condition
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
@@ -26,6 +25,7 @@ from fairlead.domain.ledger.rates import (
     charge,
     quote,
 )
+from fairlead.domain.pointers import Condition
 
 DAY = datetime.date(2026, 11, 1)
 PLACES = st.sampled_from([("n",), ("size", "w"), ("usage",), ("list", "0"), ("none",)])

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.domain.conditions import Condition
 from fairlead.domain.ledger.estimates import Reason, Source, estimate
 from fairlead.domain.ledger.rates import (
     Case,
@@ -24,6 +23,7 @@ from fairlead.domain.ledger.rates import (
     quote,
 )
 from fairlead.domain.ledger.strict_rates import beyond_card, quote_strict
+from fairlead.domain.pointers import Condition
 
 COUNT: Final = Requested((Factor(("num",), otherwise=Decimal(1)),))
 STRICT: Final = StrictPointers(

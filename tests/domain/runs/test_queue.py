@@ -1,6 +1,7 @@
 """The queue as callers see it: its three statuses, the waits that are asked of them, the throughput of a workspace."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -12,6 +13,7 @@ from fairlead.domain.runs.queue import (
     WORKING_MAX,
     QueueStatus,
     Throughput,
+    interval_between,
     is_request_id,
     retry_after_waiting,
     retry_after_working,
@@ -111,6 +113,14 @@ def test_older_run_is_asked_about_no_more_often(one: int, other: int) -> None:
     """The wait never falls with the time that the run has taken."""
     younger, older = sorted((one, other))
     assert retry_after_working(younger) <= retry_after_working(older)
+
+
+@pytest.mark.parametrize(
+    ("claims", "interval"), [((), None), ((5,), None), ((0, 1000), 1000), ((0, 1000, 3000), 1200), ((9, 4), 0)]
+)
+def test_later_claims_count_more(claims: Sequence[int], interval: float | None) -> None:
+    """Two claims are an interval; each later one moves the mean a fifth of the way, and a clock set back by nothing."""
+    assert interval_between(claims) == interval
 
 
 def test_throughput_needs_two_claims_of_a_workspace() -> None:

@@ -12,7 +12,6 @@ from fairlead.domain.accounts.callers import Caller, Gate, Patterns
 from fairlead.domain.catalog.models import Document, Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.strict_forms import StrictField, StrictForm
-from fairlead.domain.conditions import Condition
 from fairlead.domain.faults import (
     Fault,
     FaultError,
@@ -22,6 +21,7 @@ from fairlead.domain.faults import (
     NotEnabled,
     ServiceUnavailable,
 )
+from fairlead.domain.pointers import Condition
 from fairlead.domain.runs.selection import BYOK_PREFIX, EDIT_PREFIX, REFUSALS, Facts, RouteOptions, Selection, select
 
 EDIT: Final = Operation("edit", (Condition(("image",)),), is_edit=True)

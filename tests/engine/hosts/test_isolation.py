@@ -196,7 +196,7 @@ def test_number_of_a_host_is_the_systems_word(tmp_path: Path) -> None:
 @pytest.mark.req("S-03")
 def test_pictures_of_one_workspace_keep_no_other_waiting(tmp_path: Path) -> None:
     """While a workspace has large pictures made, another has a graph checked and a picture made, each in its turn."""
-    with running_engine(tmp_path) as engine:
+    with running_engine(tmp_path, check_seconds=300.0) as engine:  # the last of the crowd waits for all others
         Image.effect_noise((1_200, 1_200), 90).save(engine.folder / "large.png")
         Image.new("RGB", (8, 8)).save(engine.folder / "small.png")
 
@@ -213,7 +213,7 @@ def test_pictures_of_one_workspace_keep_no_other_waiting(tmp_path: Path) -> None
             assert not all(one.done() for one in crowd)
             await asyncio.gather(*crowd)
 
-        engine.run(wait_for(together()))
+        engine.run(wait_for(together(), 300.0))
         assert len(engine.of_kind("render")) == 2
 
 

@@ -20,7 +20,8 @@ from fairlead.operations.assets.files import SavedName, WorkflowFiles
 from fairlead.operations.assets.moderation import Moderation
 from fairlead.operations.assets.results import AssetSweeper
 from fairlead.operations.clock import Clock
-from fairlead.storage.blobs.store import FAN_OUT, local_blobs
+from fairlead.storage.blobs.opening import local_blobs
+from fairlead.storage.blobs.store import FAN_OUT
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fake_partner import Behaviour, FakePartner, endless, half, hang, redirect, reply
 from storage.bookings import LAB, Books

@@ -18,14 +18,8 @@ from fairlead.domain.faults import FaultError, Forbidden, InternalError, Request
 from fairlead.domain.pointers import parse_pointer
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
-from fairlead.observing.observations import (
-    AssetCopied,
-    AssetCopyFailed,
-    AssetsSwept,
-    BlobTrouble,
-    DatabaseTrouble,
-    Observation,
-)
+from fairlead.observing.blobs import AssetsSwept, BlobTrouble
+from fairlead.observing.observations import AssetCopied, AssetCopyFailed, DatabaseTrouble, Observation
 from fairlead.operations.assets.results import (
     COPIES_MAX,
     AssetCopier,
@@ -35,7 +29,8 @@ from fairlead.operations.assets.results import (
     CopyOrder,
 )
 from fairlead.operations.clock import Clock
-from fairlead.storage.blobs.store import FAN_OUT, StoredBlobs, local_blobs
+from fairlead.storage.blobs.opening import local_blobs
+from fairlead.storage.blobs.store import FAN_OUT, StoredBlobs
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fake_partner import (
     Behaviour,

@@ -13,7 +13,7 @@ from fairlead.domain.work.entries import DocumentBlob
 from fairlead.operations.assets.stored_files import BlobAudit, Count, Finding
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.results import Asset, insert_assets
-from fairlead.storage.blobs.store import existing_blobs
+from fairlead.storage.blobs.opening import existing_blobs
 from fairlead.storage.db.database import Database
 from operations.asset_room import Room
 from storage.bookings import LAB, NOW, Books, admission, kept, settlement

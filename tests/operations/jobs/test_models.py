@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -51,15 +51,6 @@ def folder(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def partner(guarded: Guarded, run: Run) -> Iterator[Partner]:
-    """Return a listening partner; nodes look at the books while it works, which is no transaction around its call."""
-    started = Partner(guarded)
-    run(started.start())
-    yield started
-    run(started.stop())
-
-
 def reader_of(server: Server) -> AssetReader:
     """What finds the files of signed links."""
     return AssetReader(Links(bytes(32)), server.blobs, server.database, server.clock)
@@ -85,7 +76,7 @@ async def working(server: Server) -> AsyncIterator[None]:
 
     async def work() -> None:
         while True:
-            for run_id, workspace_id in await server.queue.find_released():
+            for run_id, workspace_id, _ in await server.queue.find_released():
                 execution = await server.queue.claim(run_id, workspace_id)
                 if execution is not None:
                     await asyncio.shield(execution.task)

@@ -16,6 +16,7 @@ from fairlead.identity.links import Links
 from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.operations.assets.files import FileLinks
 from fairlead.operations.jobs import watch as watching
+from fairlead.operations.jobs.follow import follow_nobody
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.watch import JobWatcher
@@ -92,4 +93,4 @@ def _watcher(database: Database, folder: Path, *, alone: bool) -> JobWatcher:
     links, lifetime = FileLinks(Links(bytes(32), "/files"), room.clock), JobLifetime(1, 1, 1)
     outputs = JobOutputs(database, room.blobs, room.files, links, lifetime, room.clock, lambda _: None)
     reader = JobReader(database, StoredDocuments(room.blobs, lambda _: None), lambda _: None)
-    return JobWatcher(LocalEventHub(), reader, outputs, alone=alone)
+    return JobWatcher(LocalEventHub(), reader, outputs, follow_nobody, alone=alone)

@@ -356,6 +356,35 @@ def test_unusual_day_is_told_once(books: Books, office: Office, receiver: FakePa
     assert (told["type"], told["data"]["spent"], told["data"]["usual"]) == ("alert.anomaly", "1.3", "0.225")
 
 
+def test_several_servers_tell_an_alert_once(
+    books: Books, new_office: Callable[..., Office], receiver: FakePartner, run: Run
+) -> None:
+    """A threshold and an unusual day are found and claimed by several at the same moment, and told by one of them."""
+    offices = [new_office() for _ in range(3)]
+    run(offices[0].channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
+    for day in range(1, 9):
+        spend(books, f"day {day}", 0.05, NOW - day * DAY_MS)
+    spend(books, "today", 5)
+
+    async def at_once() -> int:
+        await asyncio.gather(*(office.teller.look_for_unusual_days() for office in offices))
+        return sum(await asyncio.gather(*(office.round() for office in offices)))
+
+    assert (run(at_once()), run(at_once())) == (2, 0)
+    assert sorted(json.loads(one.body)["type"] for one in posted(receiver)) == ["alert.anomaly", "alert.threshold"]
+
+
+def test_address_of_a_channel_is_in_no_log(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+    """Neither what was observed of a try nor the audit log has more of it than what is shown."""
+    run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}?token=verysecret", SERVER))
+    spend(books, "a", 5)
+    receiver.script(HOOK, reply(500, b"verysecret"))
+    assert run(office.round()) == 1
+    assert office.observed(AlertTried)[0].status == 500
+    assert "verysecre" not in repr(office.seen) + repr(books.rows("SELECT * FROM audit_entries"))
+    assert "verysecre" not in repr(books.rows("SELECT * FROM alert_deliveries"))
+
+
 def test_database_that_is_away_loses_no_alert(
     books: Books, office: Office, receiver: FakePartner, guarded: Guarded, run: Run
 ) -> None:

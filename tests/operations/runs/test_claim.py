@@ -12,6 +12,7 @@ from fairlead.domain.faults import QueueTimeout, ServiceUnavailable
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.replays import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunClaimed, RunWithdrawn
+from fairlead.operations.runs.collect import Collector
 from operations.queueing import HOUR_MS, claim, enqueue, gate_of
 from operations.servers import CENT, DAY_MS, DOLLAR, WEEK_MS, Partner, Server
 from storage.bookings import Books
@@ -166,10 +167,10 @@ def test_released_runs_are_found_oldest_first(server: Server, new_caller: Callab
     for number, caller in enumerate((lab, lab, office), start=1):
         run(enqueue(server, caller, number=number))
     assert run(server.queue.find_released()) == [
-        (run_id(1), lab.workspace_id), (run_id(3), office.workspace_id),
+        (run_id(1), lab.workspace_id, "default"), (run_id(3), office.workspace_id, "default"),
     ]  # fmt: skip
     run(claim(server, lab))
-    assert [id_ for id_, _ in run(server.queue.find_released())] == [run_id(2), run_id(3)]
+    assert [one.id for one in run(server.queue.find_released())] == [run_id(2), run_id(3)]
 
 
 @pytest.mark.req("R-32", "R-34", "R-29")
@@ -185,10 +186,10 @@ def test_run_that_waited_too_long_is_withdrawn(
     assert execution is not None
     run(until(lambda: partner.calls == ["POST /now"]))
     server.now_ns += (DAY_MS - 1) * 1_000_000
-    assert run(server.queue.time_out()) == 0
+    assert run(server.time_out()) == 0
     server.now_ns += 2_000_000
-    assert run(server.queue.time_out()) == 2
-    assert run(server.queue.time_out()) == 0
+    assert run(server.time_out()) == 2
+    assert run(server.time_out()) == 0
     for id_ in (run_id(2), run_id(3)):
         assert (books.state(id_)["state"], books.state(id_)["reason"]) == ("failed", "queue_timeout")
         assert _fault(books, id_) == QueueTimeout()
@@ -207,13 +208,13 @@ def test_raised_limit_releases_waiting_runs(
     caller = new_caller(in_flight_limit=1)
     for number in range(1, 6):
         run(enqueue(server, caller, number=number))
-    run(server.queue.use_room())
+    run(server.use_room())
     assert _states(books) == ["released", *["parked"] * 4]
     books.sql("UPDATE workspaces SET in_flight_limit = 3")
-    run(server.queue.use_room())
+    run(server.use_room())
     assert _states(books) == [*["released"] * 3, *["parked"] * 2]
     books.sql("UPDATE workspaces SET in_flight_limit = :none", none=UNLIMITED)
-    run(server.queue.use_room())
+    run(server.use_room())
     assert _states(books) == ["released"] * 5
 
 
@@ -227,11 +228,11 @@ def test_looking_for_work_survives_an_unavailable_database(server: Server, calle
     server.now_ns += (DAY_MS + HOUR_MS) * 1_000_000
     server.database.refusals = 4
     assert run(server.queue.find_released()) == []
-    assert run(server.queue.time_out()) == 0
-    run(server.queue.use_room())
-    run(server.queue.pass_on_cancels())
+    assert run(server.time_out()) == 0
+    run(server.use_room())
+    run(server.pass_on_cancels())
     assert len(server.observed(DatabaseTrouble)) == 4
-    assert run(server.queue.time_out()) == 1
+    assert run(server.time_out()) == 1
 
 
 def test_time_out_that_cannot_be_written_is_tried_again(server: Server, caller: Caller, run: Run) -> None:
@@ -240,14 +241,14 @@ def test_time_out_that_cannot_be_written_is_tried_again(server: Server, caller: 
     server.now_ns += (DAY_MS + HOUR_MS) * 1_000_000
 
     server.database.refused_writes = 1
-    assert run(server.queue.time_out()) == 0
+    assert run(server.time_out()) == 0
     assert server.observed(RunWithdrawn) == []
-    assert run(server.queue.time_out()) == 1
+    assert run(server.time_out()) == 1
 
 
 @pytest.mark.req("R-33")
 def test_claims_tell_how_fast_a_queue_moves(server: Server, new_caller: Callable[..., Caller], run: Run) -> None:
-    """Each claim of a workspace tells how fast its queue moves; a waiting caller is told half the wait."""
+    """Each claim of a workspace tells how fast its queue moves; any server tells a waiting caller half the wait."""
     caller = new_caller(in_flight_limit=2, balance=10 * DOLLAR)
     for number in range(1, 9):
         run(enqueue(server, caller, number=number))
@@ -255,5 +256,7 @@ def test_claims_tell_how_fast_a_queue_moves(server: Server, new_caller: Callable
         server.now_ns += 20_000_000_000
         run(claim(server, caller, number))
     assert server.throughput.interval_ms(caller.workspace_id) == 20_000
-    told = run(server.collector.status(caller, "acme/plain-now", run_id(5)))
-    assert (told.position, told.retry_after) == (2, 30)
+    claiming_nothing = Collector(server.database, server.results, server.clock)
+    for collector in (server.collector, claiming_nothing):
+        told = run(collector.status(caller, "acme/plain-now", run_id(5)))
+        assert (told.position, told.retry_after) == (2, 30)

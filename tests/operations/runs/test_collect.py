@@ -51,7 +51,6 @@ def test_run_is_told_as_it_stands(server: Server, caller: Caller, partner: Partn
 
     partner.before = look
     assert run(claim(server, caller))
-    partner.in_transaction = 0
     assert told == [RequestStatus(FIRST, MODEL, QueueStatus.IN_PROGRESS, 6)] * 2
     assert run(server.collector.status(caller, MODEL, FIRST)) == RequestStatus(FIRST, MODEL, QueueStatus.COMPLETED, 1)
     answer = run(server.collector.collect(caller, MODEL, FIRST))
@@ -94,7 +93,7 @@ def test_result_is_kept_for_a_week(
 def test_large_result_is_kept_as_a_blob(
     server: Server, caller: Caller, partner: Partner, books: Books, tmp_path: Path, run: Run
 ) -> None:
-    """What is larger than a row should be is a blob; without it the result is gone, and the status says so."""
+    """What is larger than a row should be is a blob; without it the result is missing, and the status says so."""
     partner.answers["/now"] = {**DONE, "data": "x" * INLINE_MAX}
     run(made(server, caller))
     (row,) = books.rows(
@@ -105,7 +104,8 @@ def test_large_result_is_kept_as_a_blob(
     answer = run(server.collector.collect(caller, MODEL, FIRST))
     assert len(answer.outcome.content) == row["size"]
     shutil.rmtree(tmp_path / "blobs")
-    assert refused(run, server.collector.collect(caller, MODEL, FIRST)) == _EXPIRED
+    missing = RequestNotFound(expired=True, is_lost=True)
+    assert refused(run, server.collector.collect(caller, MODEL, FIRST)) == missing
     status = run(server.collector.status(caller, MODEL, FIRST))
     assert (status.status, status.error_type) == (QueueStatus.COMPLETED, "request_not_found")
 

@@ -18,8 +18,8 @@ from fairlead.domain.faults import (
     ProviderError,
     Upstream,
 )
-from fairlead.domain.runs.entries import TakeOver
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
+from fairlead.domain.work.entries import TakeOver
 from fairlead.observing.observations import (
     DatabaseTrouble,
     DeadlinePassed,

@@ -83,6 +83,16 @@ def test_repeated_call_is_answered_without_another_run(
     assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
 
 
+@pytest.mark.req("A-01")
+def test_replays_of_a_run_are_noted_up_to_a_bound(server: Server, caller: Caller, books: Books, run: Run) -> None:
+    """The timeline says when a result was sent again; a caller that asks for ever does not make it grow for ever."""
+    for number in range(30):
+        run(server.answer(caller, key=KEY, run_id=f"run-{number}"))
+    noted = books.rows("SELECT run_id, kind FROM run_events")
+    assert {(row["run_id"], row["kind"]) for row in noted} == {("run-0", "replayed")}
+    assert len(noted) == 20
+
+
 @pytest.mark.req("R-18")
 def test_result_too_large_to_keep_is_not_run_again(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """What is too large to keep is not told again, and not generated again either."""
@@ -326,7 +336,6 @@ def test_concurrent_calls_under_one_key_make_one_run(
         return await asyncio.gather(*calls, return_exceptions=True)
 
     ends = run(call_together())
-    partner.in_transaction = 0  # those of the other calls
     told = [end.fault for end in ends if isinstance(end, FaultError)]
     assert (len(told), {type(fault) for fault in told}) == (4, {StillRunning})
     assert (partner.calls, len(books.rows("SELECT id FROM runs"))) == (["POST /now"], 1)

@@ -14,7 +14,7 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InsufficientCredits, ServiceUnavailable
 from fairlead.domain.runs.replays import read_fault
 from fairlead.domain.runs.states import RunState
-from fairlead.observing.observations import AssetsSwept, BlobTrouble
+from fairlead.observing.blobs import AssetsSwept, BlobTrouble
 from fairlead.operations.assets.results import GRACE_MS, AssetSweeper
 from fairlead.operations.clock import Clock
 from fairlead.storage.blobs.store import FAN_OUT, BlobsUnavailableError

@@ -8,9 +8,9 @@ import pytest
 from conftest import Run
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable
-from fairlead.domain.runs.entries import TakeOver
 from fairlead.domain.runs.outcomes import Failed, Reached
 from fairlead.domain.runs.retries import may_be_waited_for
+from fairlead.domain.work.entries import TakeOver
 from operations.queueing import enqueue
 from operations.servers import CENT, Partner, Server
 from storage.bookings import Books

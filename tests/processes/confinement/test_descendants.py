@@ -1,6 +1,7 @@
 """Everything a process has started ends with it, also what hides; and its memory is counted as a whole."""
 
 import asyncio
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups, find_control_groups
-from fairlead.processes.confinement.descendants import descendants, end_orphans, tree_usage
+from fairlead.processes.confinement.descendants import FamilyWatch, descendants, end_orphans, tree_usage
 from fairlead.processes.confinement.probe import with_filter
 from fairlead.processes.tree import ProcessTree, watch_trees
 from processes.confinement.attackers import Place, command, needs_landlock, place_in
@@ -167,6 +168,21 @@ def test_memory_of_all_processes_counts(place: Place) -> None:
         assert tree_usage(started.tree.pid).memory > 300 << 20
         started.tree.end_excess()
         assert started.process.poll() is None
+    finally:
+        started.kill()
+
+
+def test_every_look_sees_the_whole_tree_and_reads_strangers_once(place: Place) -> None:
+    """What has hidden since the first look is seen by the next; our own parent was read by the first alone."""
+    watch = FamilyWatch()
+    assert {os.getpid(), os.getppid()} <= watch.look().keys()
+    started = _started(place, _HIDE + "\n    print('ready', flush=True)\n    time.sleep(60)")
+    try:
+        for _ in range(2):
+            seen = watch.look()
+            below = {one.pid for one in descendants(started.process.pid, seen)}
+            assert below == {one.pid for one in started.below}
+            assert os.getppid() not in seen
     finally:
         started.kill()
 

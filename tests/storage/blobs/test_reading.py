@@ -5,7 +5,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +42,7 @@ class Shelf:
     folder: Path
     kind: str
     limit: int = LIMIT
+    pauses: Sequence[float] = (0.0,)
     reported: list[BlobLostError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -50,7 +51,7 @@ class Shelf:
         (self.folder / "spool").mkdir(exist_ok=True)
         self.blobs = StoredBlobs(
             self.store, self.folder / "spool", copies=LocalCopies(self.folder / "copies"),
-            verifier=BlobVerifier(self.limit), report=self.reported.append,
+            verifier=BlobVerifier(self.limit), report=self.reported.append, pauses=self.pauses,
         )  # fmt: skip
 
     def put(self, content: bytes, name: str | None = None) -> str:
@@ -308,4 +309,21 @@ def test_damaged_local_copy_is_fetched_again(tmp_path: Path, run: Run) -> None:
     path = run(shelf.blobs.local_path(name))
     flip(path, 7)
     assert run(shelf.blobs.local_path(name)).read_bytes() == b"bytes" * 1000
+    assert shelf.reported == []
+
+
+@pytest.mark.req("S-08", "M-05")
+def test_blob_that_is_being_replaced_is_fetched_again(tmp_path: Path, run: Run) -> None:
+    """What comes damaged from a store that servers share may be whole a moment later, and is not called lost."""
+    shelf = Shelf(tmp_path, "memory", pauses=(0.05,) * 100)
+    content = b"bytes" * 1000
+    name = shelf.put(b"-" * len(content), blake3(content).hexdigest())
+
+    async def replaced_meanwhile() -> bytes:
+        reading = asyncio.create_task(shelf.read(name))
+        await asyncio.sleep(0.1)
+        shelf.put(content)
+        return await reading
+
+    assert run(replaced_meanwhile()) == content
     assert shelf.reported == []

@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from obstore.store import LocalStore, MemoryStore
 from conftest import Run
 from fairlead.storage.blobs.adoption import copy_bytes
 from fairlead.storage.blobs.local_copies import LocalCopies
+from fairlead.storage.blobs.opening import bucket_blobs, local_blobs
 from fairlead.storage.blobs.store import (
     FAN_OUT,
     AdoptedBlob,
@@ -27,20 +29,23 @@ from fairlead.storage.blobs.store import (
     BlobsUnavailableError,
     BlobTooLargeError,
     StoredBlobs,
-    local_blobs,
 )
 from fairlead.storage.blobs.writer import SpooledWriter
+from s3_store import S3Server
 
 MIB = 1024 * 1024
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 -- a file system of its own is wanted
 ANYTHING = 1 << 30
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture(params=["folder", "memory", "s3"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> StoredBlobs:
-    """Return an empty store: a folder, and one that is no folder and takes uploads in parts, as S3 does."""
+    """Return an empty store: a folder, one that is no folder and takes uploads in parts, and a real S3 store."""
     if request.param == "folder":
         return local_blobs(tmp_path / "blobs")
+    if request.param == "s3":
+        server: S3Server = request.getfixturevalue("s3_server")
+        return bucket_blobs(server.bucket("blobs", uuid.uuid4().hex), tmp_path / "blobs", copies_bytes=64 * MIB)
     (tmp_path / "spool").mkdir()
     return StoredBlobs(MemoryStore(), tmp_path / "spool", parts=5 * MIB)
 

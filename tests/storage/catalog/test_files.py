@@ -10,7 +10,6 @@ from fairlead.domain.catalog.models import Assets, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.strict_forms import StrictField
 from fairlead.domain.catalog.translations import Move, Translation
-from fairlead.domain.conditions import Condition
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.ledger.rates import (
     Case,
@@ -21,6 +20,7 @@ from fairlead.domain.ledger.rates import (
     StrictPointers,
     StrictQuantity,
 )
+from fairlead.domain.pointers import Condition
 from fairlead.storage.catalog.files import Offer
 from fairlead.storage.catalog.reader import load_catalog
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from fairlead.storage.db.committer import Committer
+from fairlead.storage.db.database import Committer
 from servers import wait_until
 
 
@@ -57,7 +57,7 @@ def test_abandoned_work_is_done_all_the_same(committer: Committer) -> None:
     may_go_on, done = threading.Event(), []
 
     def work() -> None:
-        may_go_on.wait(10)
+        may_go_on.wait(60)
         done.append("committed")
 
     async def ask_and_leave() -> None:
@@ -78,7 +78,7 @@ def test_closing_finishes_all_work(committer: Committer) -> None:
     may_go_on, done = threading.Event(), []
 
     async def ask() -> None:
-        asked = committer.run(lambda: done.append(may_go_on.wait(10)))
+        asked = committer.run(lambda: done.append(may_go_on.wait(60)))
         closing = asyncio.get_running_loop().run_in_executor(None, committer.close)
         may_go_on.set()
         await closing

@@ -5,34 +5,41 @@ import os
 import shutil
 import sqlite3
 import stat
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.util import await_only
 
 from conftest import Run
 from databases import Postgres
 from fairlead.storage.db import database as databases
 from fairlead.storage.db import migrate
-from fairlead.storage.db.committer import Committer
 from fairlead.storage.db.database import (
+    Committer,
     Database,
     DatabaseUnavailableError,
     SqliteDatabase,
+    UndoneError,
+    Work,
     file_of,
     open_database,
 )
+from fairlead.storage.db.waiting import WaitingDatabase
 
+T = TypeVar("T")
 Attempt = Callable[[], None]
 
 
 def announce(connection: Connection, server: str = "one") -> None:
     """Write a row."""
-    connection.execute(text("INSERT INTO servers VALUES (:id, 1)"), {"id": server})
+    connection.execute(text("INSERT INTO servers (id, seen_at) VALUES (:id, 1)"), {"id": server})
 
 
 def servers(connection: Connection) -> int:
@@ -241,6 +248,31 @@ def test_deleted_file_is_never_written_to(
     assert rows_in(sqlite_file) == ["first", "one"]
 
 
+@pytest.mark.parametrize("opened_by", ["writer", "reader"])
+def test_file_that_goes_while_it_is_opened_is_not_made_again(
+    sqlite_file: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened_by: str
+) -> None:
+    """SQLite makes an empty file where it opens one that is not there, and that would pass for the database."""
+    opened = SqliteDatabase(sqlite_file)
+    run(opened.read(servers))
+    opened._engine.dispose()
+    look, away = SqliteDatabase._refuse_if_gone, tmp_path / "away"
+
+    def look_and_lose(self: SqliteDatabase) -> None:
+        look(self)
+        sqlite_file.rename(away)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteDatabase, "_refuse_if_gone", look_and_lose)
+        with pytest.raises(DatabaseUnavailableError):
+            run(opened.write(announce) if opened_by == "writer" else opened.read(servers))
+    assert not sqlite_file.exists()
+    away.rename(sqlite_file)
+    run(opened.write(announce))
+    assert rows_in(sqlite_file) == ["one"]
+    run(opened.close())
+
+
 @pytest.mark.parametrize("first_to_see", ["writer", "reader"])
 def test_replaced_file_is_noticed(
     sqlite: SqliteDatabase, sqlite_file: Path, run: Run, tmp_path: Path, first_to_see: str
@@ -300,6 +332,138 @@ def test_broken_connection_is_an_unavailable_database(postgresql_url: str, postg
     assert postgres.port
 
 
+def test_transaction_that_broke_before_its_commit_is_repeated(
+    postgresql_url: str, postgres: Postgres, run: Run
+) -> None:
+    """What was certainly not written is written, once, when its server takes connections again."""
+    opened = open_database(postgresql_url)
+    cuts = iter((True, False))
+
+    def cut_once(connection: Connection) -> None:
+        announce(connection)
+        if next(cuts):
+            connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    run(WaitingDatabase(opened, 60).write(cut_once))
+    assert run(opened.read(servers)) == 1
+    run(opened.close())
+    assert postgres.port
+
+
+def test_restart_of_postgresql_is_waited_for(postgresql_url: str, postgres: Postgres, run: Run) -> None:
+    """Work that begins while PostgreSQL is away is done once it is back; without time to wait it fails at once."""
+    opened = open_database(postgresql_url)
+    run(opened.write(announce))
+    postgres.stop()
+    with pytest.raises(DatabaseUnavailableError):
+        run(WaitingDatabase(opened, 0).read(servers))
+
+    async def restarted_meanwhile() -> tuple[int, None]:
+        waiting = WaitingDatabase(opened, 60)
+        reading, writing = waiting.read(servers), waiting.write(lambda c: announce(c, "two"))
+        asked = asyncio.gather(reading, writing)
+        await asyncio.sleep(0.1)
+        assert not asked.done()
+        await asyncio.to_thread(postgres.start)
+        return await asked
+
+    run(restarted_meanwhile())
+    assert run(opened.read(servers)) == 2
+    run(opened.close())
+
+
+def test_transaction_that_may_have_been_written_is_not_repeated(run: Run) -> None:
+    """A connection that broke under its COMMIT decides nothing, so the caller has to know."""
+    asked: list[Work[object]] = []
+
+    class Undecided:
+        async def write(self, work: Work[T], *, durable: bool = True) -> T:
+            asked.append(work)
+            raise DatabaseUnavailableError(f"hung up while it committed, durable: {durable}")
+
+        async def read(self, work: Work[T]) -> T:
+            raise NotImplementedError
+
+        async def close(self) -> None:
+            pass
+
+    with pytest.raises(DatabaseUnavailableError):
+        run(WaitingDatabase(Undecided(), 60).write(announce))
+    assert len(asked) == 1
+
+
+def test_transaction_of_a_frozen_client_is_ended_by_postgresql(
+    postgresql_url: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows it has locked are free again, so that others can take over its work."""
+    monkeypatch.setattr(databases, "_ABANDONED_MS", "200")
+    frozen, other = open_database(postgresql_url), open_database(postgresql_url)
+    run(other.write(announce))
+
+    def lock_and_freeze(connection: Connection) -> None:
+        connection.execute(text("SELECT id FROM servers FOR UPDATE"))
+        await_only(asyncio.sleep(2))
+
+    def lock(connection: Connection) -> int:
+        return len(connection.execute(text("SELECT id FROM servers FOR UPDATE")).all())
+
+    async def both() -> int:
+        freezing = asyncio.ensure_future(frozen.write(lock_and_freeze))
+        await asyncio.sleep(0.1)
+        locked = await other.write(lock)
+        with pytest.raises(DatabaseUnavailableError):
+            await freezing
+        return locked
+
+    assert run(both()) == 1
+    run(frozen.close())
+    run(other.close())
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_transaction_that_was_ended_while_its_process_was_frozen_is_repeated(
+    postgresql_url: str, run: Run, monkeypatch: pytest.MonkeyPatch, *, again: bool
+) -> None:
+    """Whether it had more to ask when it went on, or only to commit: nothing of it was written the first time."""
+    monkeypatch.setattr(databases, "_ABANDONED_MS", "200")
+    opened = open_database(postgresql_url)
+    freezes = iter((True, False))
+
+    def freeze_once(connection: Connection) -> None:
+        announce(connection)
+        if next(freezes):
+            time.sleep(1)  # the event loop stands still, as that of a stopped process does
+        if again:
+            announce(connection, "two")
+
+    run(WaitingDatabase(opened, 60).write(freeze_once))
+    assert run(opened.read(servers)) == 1 + again
+    run(opened.close())
+
+
+def test_transaction_that_is_ended_for_a_deadlock_is_repeated(postgresql_url: str, run: Run) -> None:
+    """Two that lock the same rows, each in the other's order, are both done in the end."""
+    opened = open_database(postgresql_url)
+    run(opened.write(announce))
+    run(opened.write(lambda c: announce(c, "two")))
+
+    def lock(connection: Connection, *ids: str) -> None:
+        for id_ in ids:
+            connection.execute(text("UPDATE servers SET seen_at = seen_at + 1 WHERE id = :id"), {"id": id_})
+            await_only(asyncio.sleep(0.2))
+
+    async def both() -> None:
+        waiting = WaitingDatabase(opened, 60)
+        await asyncio.gather(
+            waiting.write(lambda c: lock(c, "one", "two")),
+            waiting.write(lambda c: lock(c, "two", "one")),
+        )
+
+    run(both())
+    assert run(opened.read(lambda c: c.execute(text("SELECT sum(seen_at) FROM servers")).scalar_one())) == 6
+    run(opened.close())
+
+
 def test_cancelled_work_stays_cancelled(postgresql_url: str, run: Run) -> None:
     """Whatever a transaction is doing when it is cancelled, that is what its caller is told, and the next one works."""
 
@@ -345,11 +509,47 @@ def test_wrong_statement_is_not_called_unavailable(postgresql_url: str, run: Run
     run(opened.close())
 
 
+def test_isolation_is_ours_whatever_postgresql_has_by_default(
+    postgresql_url: str, postgres: Postgres, run: Run
+) -> None:
+    """A write sees what others have committed meanwhile, as its locks rely on, and a read sees one moment."""
+    name = postgresql_url.rpartition("/")[2]
+    postgres.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+    opened = open_database(postgresql_url)
+
+    def isolation(connection: Connection) -> str:
+        return str(connection.execute(text("SHOW transaction_isolation")).scalar_one())
+
+    found = [run(opened.write(isolation)), run(opened.write(isolation, durable=False)), run(opened.read(isolation))]
+    run(opened.close())
+    postgres.execute(f"ALTER DATABASE {name} RESET default_transaction_isolation")
+    assert found == ["read committed", "read committed", "repeatable read"]
+
+
+def test_transaction_that_postgresql_undid_is_not_called_written(postgresql_url: str, run: Run) -> None:
+    """Work that passes over a failed statement is told so: PostgreSQL answers its COMMIT without an error."""
+
+    def passing_over(connection: Connection) -> None:
+        announce(connection)
+        with suppress(IntegrityError):
+            announce(connection)
+
+    opened = open_database(postgresql_url)
+    with pytest.raises(UndoneError):
+        run(opened.write(passing_over))
+    assert run(opened.read(servers)) == 0
+    run(opened.close())
+
+
 def test_database_error_holds_no_values(database: Database, run: Run) -> None:
     """The text of a database error goes to logs: it holds no values."""
     run(database.write(announce))
     with pytest.raises(Exception, match=r"(?i)unique") as caught:
-        run(database.write(lambda c: c.execute(text("INSERT INTO servers VALUES ('one', :at)"), {"at": 4711})))
+        run(
+            database.write(
+                lambda c: c.execute(text("INSERT INTO servers (id, seen_at) VALUES ('one', :at)"), {"at": 4711})
+            )
+        )
     assert "4711" not in str(caught.value)
 
 

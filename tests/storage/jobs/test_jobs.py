@@ -6,15 +6,17 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 
 from conftest import Run
+from fairlead.domain.accounts.rights import Actor, ActorKind
 from fairlead.domain.jobs.entries import (
     Claimed,
     JobCancel,
     JobEnding,
     JobEntry,
     JobProgress,
-    JobTakeOver,
     JobVerdict,
     Moved,
     NewEvent,
@@ -24,7 +26,8 @@ from fairlead.domain.jobs.entries import (
 from fairlead.domain.jobs.faults import JobQueueFull, SubscriptionInactive
 from fairlead.domain.jobs.jobs import JobQuery
 from fairlead.domain.jobs.states import WAITING, WORKING, JobState, JobTransition
-from fairlead.domain.work.entries import Claim, Release, Superseded
+from fairlead.domain.work.entries import Claim, Release, Superseded, TakeOver
+from fairlead.storage.accounts.audit_log import Act, AuditFilter, list_entries
 from fairlead.storage.db.database import open_database
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import WrittenJobs, write_job_entries
@@ -33,6 +36,7 @@ from storage.bookings import LAB, NOW, SERVER, Books
 
 KEPT: Final = 1000
 OTHER: Final = "office-id"
+BOSS: Final = Actor(ActorKind.MEMBER, "boss-id", "Boss", "203.0.113.7")
 
 
 def submission(job_id: str, workspace_id: str = LAB, **changes: Any) -> Submission:
@@ -63,9 +67,14 @@ def cancel(job_id: str, workspace_id: str = LAB, **changes: Any) -> JobCancel:
     return JobCancel(job_id, workspace_id, NOW + 3, NOW + KEPT, **changes)
 
 
-def take_over(job_id: str, attempt: int = 1) -> JobTakeOver:
+def take_over(job_id: str, attempt: int = 1) -> TakeOver:
     """Return the loss of a job's server."""
-    return JobTakeOver(job_id, LAB, attempt, NOW + 4, NOW + KEPT)
+    return TakeOver(job_id, LAB, attempt, None, NOW + 4, NOW + KEPT)
+
+
+def released(batch: WrittenJobs) -> Sequence[tuple[str, str]]:
+    """Return which jobs, of which workspaces, may be claimed since a batch."""
+    return [(one.id, one.workspace_id) for one in batch.released]
 
 
 def written(books: Books, *entries: JobEntry) -> WrittenJobs:
@@ -107,7 +116,7 @@ def test_job_that_finds_a_slot_is_released_and_the_next_is_parked(books: Books) 
     assert first.verdicts == [
         Submitted(1, JobState.RELEASED), Submitted(2, JobState.PARKED), Submitted(1, JobState.RELEASED),
     ]  # fmt: skip
-    assert sorted(first.released) == [("a", LAB), ("c", OTHER)]
+    assert sorted(released(first)) == [("a", LAB), ("c", OTHER)]
     assert first.remaining == {LAB: 2, OTHER: 1}
 
 
@@ -124,7 +133,7 @@ def test_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books) -> 
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     done = written(books, ending("a"))
     assert done.verdicts == [Moved(JobState.SUCCEEDED, "a")]
-    assert done.released == [("b", LAB)]
+    assert released(done) == [("b", LAB)]
     assert states(books) == {"a": "succeeded", "b": "released", "c": "parked"}
 
 
@@ -141,7 +150,7 @@ def test_jobs_of_an_ended_subscription_are_claimed_and_refused(books: Books) -> 
     """They would wait forever otherwise."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     allow(books, 0)
-    assert sorted(written(books, Release(LAB)).released) == [("b", LAB), ("c", LAB)]
+    assert sorted(released(written(books, Release(LAB)))) == [("b", LAB), ("c", LAB)]
     assert verdicts(books, claim("b")) == [Claimed(1, 0, is_inactive=True)]
 
 
@@ -151,7 +160,7 @@ def test_raised_subscription_is_noticed_at_once(books: Books) -> None:
     written(books, *(submission(name) for name in "abcd"))
     allow(books, 3)
     assert books.do(lambda c: jobs.QUEUE.room(c, 10).workspace_ids) == [LAB]
-    assert written(books, Release(LAB)).released == [("b", LAB), ("c", LAB)]
+    assert released(written(books, Release(LAB))) == [("b", LAB), ("c", LAB)]
 
 
 def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
@@ -187,9 +196,27 @@ def test_waiting_job_is_cancelled_at_once_and_a_running_one_is_asked_to_stop(boo
     ]  # fmt: skip
     assert books.do(lambda c: jobs.QUEUE.cancelled(c, SERVER)) == ["a"]
     assert verdicts(books, cancel("a"), cancel("b")) == [Superseded(), Superseded()]
-    assert written(books, ending("a", JobState.CANCELED)).released == [("c", LAB)]
+    assert released(written(books, ending("a", JobState.CANCELED))) == [("c", LAB)]
     assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED, "c"), Superseded()]
     assert states(books) == {"a": "canceled", "b": "canceled", "c": "canceled"}
+
+
+@pytest.mark.req("A-01")
+def test_job_whose_cancel_cannot_enter_the_audit_log_is_not_cancelled(books: Books) -> None:
+    """Neither one that waits nor one that is executed; what a caller cancels has no entry."""
+    written(books, submission("a", server_id=SERVER), submission("b"))
+    books.do(lambda c: c.execute(text("ALTER TABLE audit_entries RENAME TO away")))
+    try:
+        for job_id in ("a", "b"):
+            with pytest.raises(SQLAlchemyError):
+                written(books, cancel(job_id, by=BOSS))
+        assert states(books) == {"a": "running", "b": "parked"}
+        written(books, cancel("b"))
+    finally:
+        books.do(lambda c: c.execute(text("ALTER TABLE away RENAME TO audit_entries")))
+    written(books, cancel("a", by=BOSS))
+    (entry,) = books.do(lambda c: list_entries(c, AuditFilter(), 9))
+    assert (entry.at, entry.actor, entry.act) == (NOW + 3, BOSS, Act("job.cancelled", LAB, "a"))
 
 
 def test_cancelled_job_whose_server_dies_ends_cancelled(books: Books) -> None:

@@ -1,11 +1,13 @@
 """The account of a workspace in pages and in sums: exact, scoped, and by indexes (A-02)."""
 
 import datetime
+import itertools
 from functools import partial
 from typing import Any
 
 import pytest
 
+from cases import for_each
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.usage import Grouping, UsageQuery
 from fairlead.storage.accounts import workspaces
@@ -65,10 +67,19 @@ def test_pages_have_every_entry_of_the_workspace_once(booked: Books) -> None:
     assert up == found[::-1]
 
 
-@pytest.mark.parametrize("since", [None, NOW - 5 * DAY_MS, NOW - 5 * DAY_MS - 500, NOW + DAY_MS])
-@pytest.mark.parametrize("until", [None, NOW - 2 * DAY_MS, NOW - 2 * DAY_MS + 1, 0])
-def test_bounds_of_time_are_exact(booked: Books, since: int | None, until: int | None) -> None:
-    """Also where an entry was booked by a server whose clock is behind."""
+@for_each(
+    "since, until, near",
+    itertools.product(
+        (None, NOW - 5 * DAY_MS, NOW - 5 * DAY_MS - 500, NOW + DAY_MS),
+        (None, NOW - 2 * DAY_MS, NOW - 2 * DAY_MS + 1, 0),
+        (1, 10, 1_000),
+    ),
+)
+def test_bounds_of_time_are_exact(
+    booked: Books, monkeypatch: pytest.MonkeyPatch, since: int | None, until: int | None, near: int
+) -> None:
+    """Also where an entry was booked by a server whose clock is behind, and however near the halving comes."""
+    monkeypatch.setattr(account, "_NEAR", near)
     wanted = [
         one.id for one in entries(booked) if (since is None or one.at >= since) and (until is None or one.at < until)
     ]

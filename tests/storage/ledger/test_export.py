@@ -15,7 +15,7 @@ def exported(
     books: Books, workspace_id: str | None = None, since: int | None = None, until: int | None = None
 ) -> Sequence[LedgerLine]:
     """Return every line of an export."""
-    pages = books.do(lambda c: list(ledger.export_pages(c, workspace_id, since, until)))
+    pages = books.do(lambda c: list(ledger.export_pages(c, ledger.WantedLines(workspace_id, since, until))))
     return [line for page in pages for line in page]
 
 
@@ -73,7 +73,8 @@ def test_pages_of_an_export_hold_each_entry_once(written: Books) -> None:
     """Pages are bounded, and together they are the book."""
     for start in range(0, 1200, 400):
         written.write(*(admission(f"many-{n}", hold=0) for n in range(start, start + 400)))
-    sizes = [len(page) for page in written.do(lambda c: list(ledger.export_pages(c, None, None, None)))]
+    wanted = ledger.WantedLines(None, None, None)
+    sizes = [len(page) for page in written.do(lambda c: list(ledger.export_pages(c, wanted)))]
     assert sizes == [1000, 205]
     ids = [line.id for line in exported(written)]
     assert len(set(ids)) == len(ids) == 1205

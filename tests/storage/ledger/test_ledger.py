@@ -116,6 +116,8 @@ def test_totals_count_every_state(written: Books) -> None:
     assert written.do(ledger.totals) == {
         "workspaces": 2,
         "entries": 10,
+        "archives": 0,
+        "archived_entries": 0,
         "runs_parked": 0,
         "runs_released": 0,
         "runs_dispatched": 2,

@@ -10,7 +10,8 @@ from fairlead.domain.days import DAY_MS
 from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.ledger import ledger
-from fairlead.storage.ledger.usage import UsageBook, usage_addition, usage_of
+from fairlead.storage.ledger.run_books import UsageBook
+from fairlead.storage.ledger.usage import usage_addition, usage_of
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, settlement
 
 ALL = tuple(Grouping)

@@ -10,9 +10,10 @@ from sqlalchemy.exc import DBAPIError
 from conftest import Run
 from fairlead.domain.faults import InsufficientCredits, ServiceUnavailable
 from fairlead.domain.runs.entries import JournalEntry, Verdict
-from fairlead.storage.db import group_commit
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.runs.journal import Journal
+from fairlead.storage.runs.entries import RunJournal, write_entries
+from fairlead.storage.work import journal as journals
+from fairlead.storage.work.journal import Journal
 from storage.bookings import Books, admission, settlement
 
 Told = list[tuple[str, int]]
@@ -55,13 +56,13 @@ def told() -> Told:
 
 
 @pytest.fixture
-def journal(counting: Counting, told: Told) -> Journal:
+def journal(counting: Counting, told: Told) -> RunJournal:
     """Return a journal that is listened to."""
-    return Journal(counting, split=lambda entries, _: told.append(("split", entries)))
+    return Journal(counting, write_entries, split=lambda entries, _: told.append(("split", entries)))
 
 
 @pytest.fixture
-def write(journal: Journal, run: Run) -> Callable[..., list[Any]]:
+def write(journal: RunJournal, run: Run) -> Callable[..., list[Any]]:
     """Return a function that hands entries in together and returns their verdicts, or what they failed for."""
 
     async def write_all(entries: tuple[JournalEntry, ...]) -> list[Verdict | BaseException]:
@@ -81,7 +82,7 @@ def test_entries_that_arrive_together_share_a_transaction(
     assert counting.writes == 1
 
 
-def test_entries_are_counted_as_waiting_until_they_are_durable(journal: Journal, books: Books, run: Run) -> None:
+def test_entries_are_counted_as_waiting_until_they_are_durable(journal: RunJournal, books: Books, run: Run) -> None:
     """Entries wait from when they are handed in until their batch is written."""
     books.open(balance=10_000)
 
@@ -113,7 +114,7 @@ def test_batch_is_bounded(
     write: Callable[..., list[Any]], counting: Counting, books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More entries than a batch may have make several."""
-    monkeypatch.setattr(group_commit, "BATCH_MAX", 8)
+    monkeypatch.setattr(journals, "BATCH_MAX", 8)
     books.open(balance=10_000)
     assert write(*(admission(f"run-{n}") for n in range(20))) == [None] * 20
     assert counting.writes == 3
@@ -170,7 +171,7 @@ def test_waiting_entries_are_bounded(
     write: Callable[..., list[Any]], books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What finds the waiting room full is told at once to come back; those inside are written."""
-    monkeypatch.setattr(group_commit, "WAITING_MAX", 3)
+    monkeypatch.setattr(journals, "WAITING_MAX", 3)
     books.open(balance=10_000)
     *inside, refused = write(*(admission(f"run-{n}") for n in range(4)))
     assert inside == [None] * 3
@@ -178,7 +179,7 @@ def test_waiting_entries_are_bounded(
     assert refused.retry_after == 1
 
 
-def test_closing_writes_everything_that_waits(journal: Journal, run: Run, books: Books) -> None:
+def test_closing_writes_everything_that_waits(journal: RunJournal, run: Run, books: Books) -> None:
     """Closing waits for everything that was handed in, and is harmless when nothing was."""
     books.open(balance=10_000)
 
@@ -192,7 +193,7 @@ def test_closing_writes_everything_that_waits(journal: Journal, run: Run, books:
     assert books.figures()[2] == 5
 
 
-def test_journal_survives_a_caller_that_gives_up(journal: Journal, run: Run, books: Books) -> None:
+def test_journal_survives_a_caller_that_gives_up(journal: RunJournal, run: Run, books: Books) -> None:
     """An entry whose waiter was cancelled is written all the same, and so are its neighbours."""
     books.open(balance=10_000)
 

@@ -28,6 +28,7 @@ from fairlead.domain.runs.entries import (
 )
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Claim, Release, Superseded
+from fairlead.domain.work.pools import DEFAULT_POOL
 from fairlead.storage.runs import queue
 from fairlead.storage.runs.entries import write_entries
 from storage.bookings import LAB, NOW, SERVER, Books, acceptance, admission, failure, kept, key, settlement
@@ -64,8 +65,7 @@ def waiting(books: Books) -> tuple[int, int, int, int]:
 
 def released(books: Books, *entries: JournalEntry) -> Sequence[tuple[str, str]]:
     """Write a batch; which runs it says may be claimed now."""
-    found: Sequence[tuple[str, str]] = books.do(lambda c: write_entries(c, entries)).released
-    return found
+    return [(one.id, one.workspace_id) for one in books.do(lambda c: write_entries(c, entries)).released]
 
 
 def test_queued_run_with_a_free_slot_is_released_at_once(books: Books) -> None:
@@ -397,9 +397,11 @@ def test_waiting_runs_are_found_oldest_first(books: Books) -> None:
         books.write(queued(f"run-{number}", created_at=NOW + number))
     assert books.do(lambda c: queue.QUEUE.waiting_since(c, NOW + 3, 10)) == [("run-1", LAB), ("run-2", LAB)]
     assert books.do(lambda c: queue.QUEUE.waiting_since(c, NOW + 9, 1)) == [("run-1", LAB)]
-    assert books.do(lambda c: queue.QUEUE.find_released(c, "", 10)) == [("run-3", LAB), ("run-1", LAB)]
+    assert books.do(lambda c: queue.QUEUE.find_released(c, DEFAULT_POOL, "", 10)) == [
+        ("run-3", LAB, DEFAULT_POOL), ("run-1", LAB, DEFAULT_POOL),
+    ]  # fmt: skip
     books.write(claim("run-1"))
-    assert books.do(lambda c: queue.QUEUE.find_released(c, "", 10)) == [("run-3", LAB)]
+    assert books.do(lambda c: queue.QUEUE.find_released(c, DEFAULT_POOL, "", 10)) == [("run-3", LAB, DEFAULT_POOL)]
     assert books.do(lambda c: queue.QUEUE.waiting_since(c, NOW + 9, 10)) == [("run-2", LAB), ("run-3", LAB)]
     assert books.do(lambda c: queue.QUEUE.room(c, 10)).depth == (2, 1)
 

@@ -132,7 +132,7 @@ def test_figures_and_order_hold_after_any_sequence(books: Books, seed: int) -> N
         assert books.do(ledger.disagreements) == []
         for workspace, cap in _CAPS.items():
             row = _figures(books, workspace)
-            freed = [id_ for id_, of in written.released if of == workspace]
+            freed = [one.id for one in written.released if one.workspace_id == workspace]
             places = {run["id"]: run["place"] for run in before[workspace]}
             assert [id_ for id_ in freed if id_ in places] == sorted(set(freed) & set(places), key=places.__getitem__)
             assert row["waiting"] <= _BACKLOG

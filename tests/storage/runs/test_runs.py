@@ -8,9 +8,10 @@ from sqlalchemy.exc import IntegrityError
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.faults import ConcurrencyLimitExceeded, Forbidden, InsufficientCredits, Unauthorized
 from fairlead.domain.ledger.books import UNLIMITED
-from fairlead.domain.runs.entries import Acceptance, Stray
+from fairlead.domain.runs.entries import Acceptance, BookedRun, Stray
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Superseded
+from fairlead.domain.work.pools import WorkedPools
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.runs import runs
 from fairlead.storage.runs.queue import QUEUE
@@ -23,6 +24,7 @@ from storage.bookings import (
     acceptance,
     admission,
     failure,
+    kept,
     key,
     new_key,
     redirection,
@@ -135,6 +137,27 @@ def test_revoked_key_of_a_remembered_caller_is_refused(books: Books) -> None:
     refused, admitted = books.write(admission("run-1", key_id="key-1"), admission("run-2", key_id="key-2"))
     assert isinstance(refused, Unauthorized)
     assert admitted is None
+
+
+@pytest.mark.req("R-37")
+def test_keys_are_looked_at_again_where_runs_end_in_the_same_batch(books: Books) -> None:
+    """Ends of both kinds are written, one that fits nothing is superseded, and a revoked key admits nothing."""
+    books.open(balance=1000)
+    for key_id in ("key-1", "key-2"):
+        books.do(partial(workspaces.create_key, new=new_key(key_id)))
+    books.write(*(admission(f"run-{n}", key_id="key-1") for n in range(3)))
+    books.do(lambda c: workspaces.revoke_key(c, "key-1", NOW))
+    booked = BookedRun(100, "key-1", "acme/one")
+    verdicts = books.write(
+        admission("run-3", key_id="key-1"),
+        admission("run-4", key_id="key-2"),
+        settlement("run-0", booked=booked),
+        settlement("run-1", booked=booked, result=kept()),
+        failure("run-2", booked=booked, attempt=2),
+    )
+    assert isinstance(verdicts[0], Unauthorized)
+    assert verdicts[1:] == [None, None, None, Superseded()]
+    assert books.figures() == (1000 - 2 * 60, 2 * 100, 2)
 
 
 def test_run_of_an_unknown_workspace_is_refused(books: Books) -> None:
@@ -314,10 +337,13 @@ def test_silent_servers_without_runs_are_forgotten(books: Books) -> None:
 
 
 def test_announcement_updates_the_servers_row(books: Books) -> None:
-    """Announcing again moves the time it was seen."""
-    books.do(lambda c: announce_server(c, "server-1", NOW, 0))
-    books.do(lambda c: announce_server(c, "server-1", NOW + 7, 0))
-    assert books.rows("SELECT * FROM servers") == [{"id": "server-1", "seen_at": NOW + 7}]
+    """Announcing again moves the time it was seen; the pools it works for are those of its start."""
+    for now in (NOW, NOW + 7):
+        books.do(
+            partial(announce_server, server_id="server-1", now=now, forget_before=0, pools=WorkedPools(("a",), ()))
+        )
+    announced = '{"runs":["a"],"jobs":[]}'
+    assert books.rows("SELECT * FROM servers") == [{"id": "server-1", "seen_at": NOW + 7, "pools": announced}]
 
 
 def test_lost_runs_are_listed_newest_first(books: Books) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 from fairlead.api.admin import (
     audit_log,
     budgets,
+    deployments,
     installation,
     jobs,
     keys,
@@ -15,6 +16,7 @@ from fairlead.api.admin import (
     registry,
     runs,
     sessions,
+    upkeep,
     workspaces,
 )
 from fairlead.api.admin.documents import AdminError
@@ -35,9 +37,11 @@ ROUTES: Final = (
     *budgets.ROUTES,
     *runs.ROUTES,
     *jobs.ROUTES,
+    *deployments.ROUTES,
     *ledger.ROUTES,
     *rate_limits.ROUTES,
     *installation.ROUTES,
+    *upkeep.ROUTES,
 )
 
 API: Final = Api(
@@ -55,6 +59,7 @@ API: Final = Api(
         entry_id="The id of a publisher or of a node in the registry.",
         provider="The name of a provider.",
         model="The model segment of a model's id.",
+        deployment_id="The id of a deployment.",
         budget_id="The id of a budget.",
         job_id="The id of a job.",
         run_id="The id of a run.",

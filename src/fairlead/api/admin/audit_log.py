@@ -7,8 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import principal_of, reach_of
-from fairlead.api.admin.bodies import PAGE, answer, limit_of, number_after, page_of, text_of
+from fairlead.api.admin.bodies import PAGE, answer, limit_of, number_after, page_of, text_of, time_of
 from fairlead.api.admin.documents import AuditEntryShown, Page
+from fairlead.api.admin.runs import FROM_TO
 from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.domain.accounts.rights import Right
@@ -35,6 +36,8 @@ class AuditLogHandlers(msgspec.Struct, frozen=True):
             member_id=text_of(request, "member"),
             action=text_of(request, "action"),
             before=number_after(request, _WHICH),
+            since=time_of(request, "from"),
+            until=time_of(request, "to"),
         )
         page = await list_entries(self.database, wanted, limit_of(request))
         before = None if page.before is None else str(page.before)
@@ -66,6 +69,7 @@ ROUTES: Final = (
             Parameter("workspace", "The workspace that it was done in; operators may leave it out."),
             Parameter("member", "The id of the member who has done it."),
             Parameter("action", "What was done, such as `key.created`."),
+            *FROM_TO,
             *PAGE,
         ),
         access=Access.MEMBER,

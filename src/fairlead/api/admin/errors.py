@@ -15,6 +15,7 @@ from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, make_refusal, ref
 from fairlead.api.http.asgi import REQUEST_ID, Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.documents.fitting import fit
+from fairlead.domain.deployments import BadDeployment, DeploymentFault, DeploymentFaultError, TooManyDeployments
 from fairlead.domain.faults import Fault
 from fairlead.operations.accounts.keys import UnknownKeyError
 from fairlead.operations.accounts.members import (
@@ -26,6 +27,7 @@ from fairlead.operations.accounts.members import (
     UnknownPersonalKeyError,
 )
 from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
+from fairlead.operations.accounts.secret_rotation import RotationError
 from fairlead.operations.accounts.sessions import NoSessionError
 from fairlead.operations.accounts.workspaces import (
     BadChangeError,
@@ -33,9 +35,11 @@ from fairlead.operations.accounts.workspaces import (
     NameTakenError,
     UnknownWorkspaceError,
 )
+from fairlead.operations.file_audits import AuditUnderWayError
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
 from fairlead.operations.ledger.statements import UnknownRunError
+from fairlead.operations.partners import UnknownProviderError
 from fairlead.operations.registry.publishing import UnknownEntryError
 from fairlead.operations.runs.inspect import NotQueuedError
 
@@ -78,6 +82,7 @@ _OF_FIELDS: Final = (FieldError, BadMemberError, BadBudgetError, BadChannelError
 """Exceptions that say which field is wrong."""
 _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
     {
+        AuditUnderWayError: _Worded(409, "conflict", "An audit of the stored files is under way."),
         BadNameError: _Worded(
             422,
             "invalid_input",
@@ -102,21 +107,37 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
         UnknownLimitError: _Worded(404, "not_found", "The workspace has no such limit of requests."),
         UnknownMemberError: _Worded(404, "not_found", "There is no member {}."),
         UnknownPersonalKeyError: _Worded(404, "not_found", "The member has no key {}."),
+        UnknownProviderError: _Worded(404, "not_found", "There is no provider {}."),
         UnknownRunError: _Worded(404, "not_found", "There is no such run."),
         UnknownWorkspaceError: _Worded(404, "not_found", "There is no workspace {}."),
     }
 )
 """What is told of exceptions of operations; `{}` stands for what the exception says."""
-EXPECTED: Final[tuple[type[Exception], ...]] = (*_OF_FIELDS, *_ROWS)
+EXPECTED: Final[tuple[type[Exception], ...]] = (*_OF_FIELDS, *_ROWS, DeploymentFaultError, RotationError)
 """The exceptions that this API has words for."""
 
 
 def _of_operation(error: Exception) -> _Worded | None:
     """What is told of an exception of an operation; None for one that has no row."""
+    if isinstance(error, DeploymentFaultError):
+        return _of_deployment(error.fault)
+    if isinstance(error, RotationError):
+        words = str(error)
+        return _Worded(409, "conflict", f"{words[:1].upper()}{words[1:]}.")
     if isinstance(error, _OF_FIELDS):
         return _Worded(422, "invalid_input", str(error), error.field)
     row = _ROWS.get(type(error))
     return None if row is None else row._replace(message=row.message.format(str(error)[:_SHOWN]))
+
+
+def _of_deployment(fault: DeploymentFault) -> _Worded:
+    match fault:
+        case BadDeployment(detail, field):
+            return _Worded(422, "invalid_input", detail, field)
+        case TooManyDeployments(what, limit):
+            return _Worded(409, "conflict", f"There can be {limit} {what}; delete some first.")
+        case _:  # the others are about jobs that are sent
+            return _Worded(404, "not_found", "The workspace has no such deployment.")
 
 
 def _of_fault(fault: Fault) -> _Worded:  # noqa: PLR0911, C901 -- one total table, a row a kind

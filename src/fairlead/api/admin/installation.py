@@ -1,5 +1,6 @@
 """The installation over the administration API: models with prices, providers with their health, settings."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final, TypedDict
 
@@ -7,8 +8,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.api.admin.access import reach_of
-from fairlead.api.admin.bodies import PAGE, after_of, answer, limit_of, page_of, text_of
+from fairlead.api.admin.access import actor_of, reach_of
+from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, number_after, page_of, text_of
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.runs import WORKSPACE
 from fairlead.api.http.route import Access, Answer, Parameter, Route
@@ -19,11 +20,15 @@ from fairlead.domain.catalog.models import Model, Selection, page_after
 from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.ledger.estimates import price_lines
 from fairlead.domain.ledger.rates import card_in_force
+from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.accounts.authenticate import Authenticator
-from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.catalog import CatalogKeeper, PriceRow, price_rows
+from fairlead.operations.clock import Clock
+from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.partners import Partners, PartnerState
 
 _MODELS: Final = "models"
+_PRICES: Final = "prices"
 
 
 class ServingShown(TypedDict):
@@ -76,6 +81,30 @@ class ProviderShown(TypedDict):
     models: int
 
 
+class CatalogShown(TypedDict):
+    """The catalog in force on the server that answers; `mistake` keeps newer files from being in force."""
+
+    build: str
+    models: int
+    loaded_at: Time
+    mistake: str | None
+
+
+class PriceShown(TypedDict):
+    """The prices of a model at a provider from a day on: the vendor's list prices, and the markup in percent on top.
+
+    `checked` is when somebody compared them with their source; null where nobody has said so.
+    """
+
+    model: str
+    provider: str
+    prices: Sequence[str]
+    effective: Day
+    markup: str
+    source: str | None
+    checked: Day | None
+
+
 class SettingShown(TypedDict):
     """A setting; the value of one that may be a secret is null, and `is_set` says whether there is one."""
 
@@ -94,6 +123,37 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
     partners: Partners
     authenticator: Authenticator
     settings: Sequence[SettingShown]
+    database: AnsweringDatabase
+    clock: Clock
+
+    async def show_catalog(self, _request: Request) -> Response:
+        """`GET /catalog`: which files are in force."""
+        return answer(self._catalog())
+
+    async def reload_catalog(self, request: Request) -> Response:
+        """`POST /catalog/reload`: read the files again; a mistake in them is told, and changes nothing.
+
+        The catalog in force is in the memory of a server, so the audit log has it before it is replaced.
+        """
+        read = await asyncio.to_thread(self.catalog.read)
+        if read is None:
+            raise FieldError(None, self.catalog.mistake or "")
+        act = Act("catalog.reloaded", None, read.catalog.build, {"models": len(read.catalog.models)})
+        await record_act(self.database, actor_of(request), act, self.clock)
+        self.catalog.put_in_force(read)
+        return answer(self._catalog())
+
+    async def list_prices(self, request: Request) -> Response:
+        """`GET /prices`: every rate card there is, by model; later ones come into force on their day."""
+        limit, after = limit_of(request), number_after(request, _PRICES) or 0
+        rows = price_rows(self.catalog.current)
+        page = rows[after : after + limit]
+        more = str(after + limit) if len(rows) > after + limit else None
+        return answer(page_of([_price(row) for row in page], _PRICES, more))
+
+    async def end_cooldowns(self, request: Request) -> Response:
+        """`POST /providers/{provider}/end-cooldowns`: call it again at once, on the server that answers."""
+        return answer(_provider(await self.partners.end_cooldowns(request.path_params["provider"], actor_of(request))))
 
     async def list_models(self, request: Request) -> Response:
         """`GET /models`: those of a workspace, or all there are, by id."""
@@ -145,6 +205,15 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             raise FaultError(RequestNotFound(detail="There is no workspace of yours."))
         return await self.authenticator.caller_of_workspace(reach.workspace_ids[0], "administration")
 
+    def _catalog(self) -> CatalogShown:
+        current = self.catalog.current
+        return {
+            "build": current.build,
+            "models": len(current.models),
+            "loaded_at": as_time(self.catalog.loaded_at),
+            "mistake": self.catalog.mistake,
+        }
+
     def _shown(self, model: Model) -> ModelShown:
         retirement = model.retirement
         return {
@@ -161,6 +230,18 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         leg = model.leg(provider)
         card = None if leg is None else card_in_force(leg.rate_cards, self.catalog.today())
         return () if card is None else tuple(price_lines(card, card.markup))
+
+
+def _price(row: PriceRow) -> PriceShown:
+    return {
+        "model": row.model,
+        "provider": row.provider,
+        "prices": row.price,
+        "effective": row.effective.isoformat(),
+        "markup": row.markup,
+        "source": row.source,
+        "checked": None if row.checked is None else row.checked.isoformat(),
+    }
 
 
 def _provider(one: PartnerState) -> ProviderShown:
@@ -218,6 +299,46 @@ ROUTES: Final = (
         InstallationHandlers.list_providers,
         "List providers with their health",
         {200: Answer("The providers.", Page[ProviderShown])},
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+    Route(
+        "POST",
+        "/providers/{provider}/end-cooldowns",
+        InstallationHandlers.end_cooldowns,
+        "Call a provider again at once whose credentials cool down",
+        {200: Answer("The provider, as the server that answers finds it now.", ProviderShown)},
+        (404,),
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+    Route(
+        "GET",
+        "/prices",
+        InstallationHandlers.list_prices,
+        "List what every model costs where, with sources",
+        {200: Answer("A page, by model.", Page[PriceShown])},
+        (400, 422),
+        PAGE,
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+    Route(
+        "GET",
+        "/catalog",
+        InstallationHandlers.show_catalog,
+        "Show which catalog is in force",
+        {200: Answer("The catalog.", CatalogShown)},
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+    Route(
+        "POST",
+        "/catalog/reload",
+        InstallationHandlers.reload_catalog,
+        "Read the files of the catalog again",
+        {200: Answer("The catalog that is in force now.", CatalogShown)},
+        (422,),
         access=Access.MEMBER,
         right=Right.OPERATE,
     ),

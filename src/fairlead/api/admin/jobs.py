@@ -8,22 +8,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import Reach, actor_of, reach_of
-from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number_after, page_of
+from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number_after, page_of, text_of
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.runs import WORKSPACE
-from fairlead.api.http.route import Access, Answer, Route
+from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import AnyObject, MaybeObject, Time, Uuid, as_time
 from fairlead.domain.accounts.callers import Caller
-from fairlead.domain.accounts.rights import Right
+from fairlead.domain.accounts.rights import Actor, Right
 from fairlead.domain.faults import FaultError, NotEnabled, RequestNotFound
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.jobs.jobs import Job, StoredEvent
-from fairlead.domain.jobs.listing import JobPage, ListedJob, ListQuery
+from fairlead.domain.jobs.listing import (
+    FILTERS_MAX,
+    JobPage,
+    LabelFilter,
+    ListedJob,
+    ListQuery,
+    is_label_key,
+    is_label_text,
+)
 from fairlead.domain.jobs.states import JobState
-from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.accounts.authenticate import Authenticator
-from fairlead.operations.clock import Clock
-from fairlead.operations.outages import AnsweringDatabase
 
 JobStateName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [state.value for state in JobState]})]
 _WORKFLOW_MAX: Final = 1024 * 1024
@@ -94,8 +99,8 @@ class JobReading(Protocol):
 class JobCancelling(Protocol):
     """What cancels jobs: a `JobCanceller`."""
 
-    async def cancel(self, caller: Caller, public_ids: Sequence[str]) -> Sequence[str]:
-        """Cancel jobs by their public ids; which they were."""
+    async def cancel(self, caller: Caller, public_ids: Sequence[str], by: Actor | None = None) -> Sequence[str]:
+        """Cancel jobs by their public ids, for the audit log `by` somebody; which they were."""
         ...
 
 
@@ -111,14 +116,14 @@ class JobHandlers(msgspec.Struct, frozen=True):
 
     jobs: JobVerbs | None
     authenticator: Authenticator
-    database: AnsweringDatabase
-    clock: Clock
 
     async def list_jobs(self, request: Request) -> Response:
         """`GET /jobs`: those of a workspace, the newest first."""
         limit, caller = limit_of(request), await self._caller(_one_workspace(reach_of(request)))
         which = f"jobs of {caller.workspace_id}"
-        query = ListQuery(limit=limit, before=number_after(request, which))
+        query = ListQuery(
+            limit, number_after(request, which), _labels_of(request), text_of(request, "deployment"), _state(request)
+        )
         page = await self._verbs().reader.page(caller, query)
         after = None if page.next_before is None else str(page.next_before)
         return answer(page_of([_shown(one) for one in page.jobs], which, after))
@@ -154,11 +159,8 @@ class JobHandlers(msgspec.Struct, frozen=True):
     async def cancel_job(self, request: Request) -> Response:
         """`POST /jobs/{job_id}/cancel`: a job that waits ends, one that is executed is stopped."""
         caller, job = await self._found(request)
-        done = bool(await self._verbs().canceller.cancel(caller, [job.public_id]))
-        if done:
-            act = Act("job.cancelled", caller.workspace_id, job.public_id)
-            await record_act(self.database, actor_of(request), act, self.clock)
-        told: JobCancelled = {"is_cancelled": done}
+        done = await self._verbs().canceller.cancel(caller, [job.public_id], actor_of(request))
+        told: JobCancelled = {"is_cancelled": bool(done)}
         return answer(told)
 
     async def _found(self, request: Request) -> tuple[Caller, Job]:
@@ -190,6 +192,24 @@ class JobHandlers(msgspec.Struct, frozen=True):
         if self.jobs is None:
             raise FaultError(NotEnabled("This server executes no workflows."))
         return self.jobs
+
+
+def _state(request: Request) -> JobState | None:
+    text = request.query_params.get("state")
+    try:
+        return None if text is None else JobState(text)
+    except ValueError as error:
+        raise FieldError("state", f"A state is one of {', '.join(JobState)}.") from error
+
+
+def _labels_of(request: Request) -> Sequence[LabelFilter]:
+    """The labels that are asked for, each as key=value; FieldError."""
+    sent = [text.partition("=") for text in request.query_params.getlist("label")]
+    if len(sent) > FILTERS_MAX or len({key for key, _, _ in sent}) < len(sent):
+        raise FieldError("label", f"There may be up to {FILTERS_MAX} labels, each of another key.")
+    if not all(equals and is_label_key(key) and is_label_text(value) for key, equals, value in sent):
+        raise FieldError("label", "A label is written key=value; a key has 1 to 40 letters, digits, _ . and -.")
+    return [LabelFilter(key, value) for key, _, value in sent]
 
 
 def _one_workspace(reach: Reach) -> str:
@@ -225,9 +245,15 @@ ROUTES: Final = (
         "/jobs",
         JobHandlers.list_jobs,
         "List the jobs of a workspace",
-        {200: Answer("A page, the newest first.", Page[JobShown])},
+        {200: Answer("A page, the newest first; one that is not full may have another one behind it.", Page[JobShown])},
         (400, 404, 422),
-        (WORKSPACE, *PAGE),
+        (
+            WORKSPACE,
+            Parameter("state", "Only those in this state."),
+            Parameter("deployment", "Only those that were sent to this deployment, by its id."),
+            Parameter("label", "Only those with this label, written key=value; up to three times."),
+            *PAGE,
+        ),
         access=Access.MEMBER,
         right=Right.READ,
     ),

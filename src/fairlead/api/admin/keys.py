@@ -27,7 +27,7 @@ from fairlead.domain.accounts.rights import Right
 from fairlead.domain.ledger.budgets import Budget, NoBudgetError, changed_budget, is_team
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.accounts import keys as operations
-from fairlead.operations.accounts.keys import KeyRecord, UnknownKeyError
+from fairlead.operations.accounts.keys import KeyChanges, KeyRecord, UnknownKeyError
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
 from fairlead.operations.clock import Clock
@@ -87,22 +87,18 @@ class KeyHandlers(msgspec.Struct, frozen=True):
     async def change_key(self, request: Request) -> Response:
         """`PATCH /workspaces/{workspace}/keys/{key_id}`: another label, team, budget, or other models."""
         body, record, by = await read_body(request, ApiKeyChange), await self._key(request), actor_of(request)
-        changes: dict[str, object] = {}
+        fields: dict[str, object] = {}
         for name in ("label", "sso_required"):
             if (value := getattr(body, name)) is not msgspec.UNSET:
-                changes[name] = value
+                fields[name] = value
         if body.models is not msgspec.UNSET:
-            changes["models"] = None if body.models is None else tuple(body.models)
+            fields["models"] = None if body.models is None else tuple(body.models)
         if body.organization is not msgspec.UNSET:
-            changes["organization_id"] = organization_of(body.organization)
-        change_budget = _budget_change(body)
-        team = None if body.team is msgspec.UNSET else _team(body.team)
-        if changes:
+            fields["organization_id"] = organization_of(body.organization)
+        team = msgspec.UNSET if body.team is msgspec.UNSET else _team(body.team)
+        changes = KeyChanges(fields, team, _budget_change(body))
+        if changes != KeyChanges():
             await operations.change_key(self.database, record.id, changes, self.clock, by)
-        if body.team is not msgspec.UNSET:
-            await operations.change_team(self.database, record.id, team, self.clock, by)
-        if change_budget is not None:
-            await operations.change_budget(self.database, record.id, change_budget, self.clock, by)
         self.changed(workspace_of(request).id)
         return answer(_shown(await self._key(request)))
 

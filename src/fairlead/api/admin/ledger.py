@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Final, get_type_hints
 
 import msgspec
 from starlette.requests import Request
@@ -14,7 +14,10 @@ from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.ledger_documents import (
     AccountEntryShown,
+    ArchiveShown,
     BooksShown,
+    LedgerLineShown,
+    LedgerPage,
     StatementShown,
     UsageReport,
     UsageShown,
@@ -26,12 +29,12 @@ from fairlead.domain.accounts.rights import Right
 from fairlead.domain.days import NotADateError
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.ledger.usage import BadUsageQueryError, Grouping, Usage, UsageQuery
-from fairlead.operations.ledger.accounts import AccountEntry, Accounts, BadMonthError
+from fairlead.operations.ledger.accounts import AccountEntry, Accounts, Archive, BadMonthError, LedgerLine
 
 _CSV: Final = "text/csv"
 _JSON_LINES: Final = "application/jsonl"
 _FORMATS: Final = {"csv": _CSV, "jsonl": _JSON_LINES}
-_COLUMNS: Final = tuple(AccountEntryShown.__annotations__)
+_ARCHIVES: Final = "archives"
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -47,21 +50,22 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         since, until = time_of(request, "from"), time_of(request, "to")
         found = await self.accounts.entries(workspace.id, since, until, number_after(request, which), limit + 1)
         after = str(found[limit - 1].id) if len(found) > limit else None
-        return answer(page_of([_shown(one) for one in found[:limit]], which, after))
+        before = await self.accounts.archived_before(workspace.id, since)
+        told = page_of([_shown(one) for one in found[:limit]], which, after)
+        return answer({**told, "archived_before": None if before is None else as_time(before)})
 
     async def export_ledger(self, request: Request) -> Response:
         """`GET /workspaces/{workspace}/ledger/export`: every entry, the oldest first, as CSV or as JSON lines."""
-        workspace, form = workspace_of(request), request.query_params.get("format", "csv")
-        if form not in _FORMATS:
-            raise FieldError("format", "A format is csv or jsonl.")
+        workspace = workspace_of(request)
         pages = self.accounts.export(workspace.id, time_of(request, "from"), time_of(request, "to"))
-        headers = {
-            "Content-Disposition": f'attachment; filename="ledger-{workspace.name}.{form}"',
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-        }
-        write = _csv_lines if form == "csv" else _json_lines
-        return StreamingResponse(write(pages), 200, headers, _FORMATS[form])
+        rows = ([_shown(one) for one in page] async for page in pages)
+        return _file(request, f"ledger-{workspace.name}", rows, AccountEntryShown)
+
+    async def export_all(self, request: Request) -> Response:
+        """`GET /ledger/export`: the entries of all workspaces, the oldest first."""
+        pages = self.accounts.export_all(time_of(request, "from"), time_of(request, "to"))
+        rows = ([_line(one) for one in page] async for page in pages)
+        return _file(request, "ledger", rows, LedgerLineShown)
 
     async def show_statement(self, request: Request) -> Response:
         """`GET /workspaces/{workspace}/statement`: a month in sums."""
@@ -113,6 +117,13 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         }
         return answer(told)
 
+    async def list_archives(self, request: Request) -> Response:
+        """`GET /archives`: what `fairlead archive` has moved into files, the newest first."""
+        limit = limit_of(request)
+        found = await self.accounts.archives(number_after(request, _ARCHIVES), limit + 1)
+        after = str(found[limit - 1].number) if len(found) > limit else None
+        return answer(page_of([_archive(one) for one in found[:limit]], _ARCHIVES, after))
+
     async def prove_books(self, _request: Request) -> Response:
         """`GET /books`: what `fairlead audit` does; it reads everything, and one is made at a time."""
         report = await self.accounts.proof()
@@ -129,16 +140,30 @@ def _plain(row: dict[str, object]) -> dict[str, object]:
     return {str(name): value for name, value in row.items()}
 
 
-async def _json_lines(pages: AsyncIterator[Sequence[AccountEntry]]) -> AsyncIterator[bytes]:
+def _file(request: Request, name: str, pages: AsyncIterator[Sequence[AccountEntryShown]], row: type) -> Response:
+    """Rows as a file to be saved, of the format that is asked for; FieldError."""
+    form = request.query_params.get("format", "csv")
+    if form not in _FORMATS:
+        raise FieldError("format", "A format is csv or jsonl.")
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}.{form}"',
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
+    lines = _csv_lines(pages, tuple(get_type_hints(row))) if form == "csv" else _json_lines(pages)
+    return StreamingResponse(lines, 200, headers, _FORMATS[form])
+
+
+async def _json_lines(pages: AsyncIterator[Sequence[AccountEntryShown]]) -> AsyncIterator[bytes]:
     async for page in pages:
-        yield b"".join(_encode(_shown(one)) + b"\n" for one in page)
+        yield b"".join(_encode(one) + b"\n" for one in page)
 
 
-async def _csv_lines(pages: AsyncIterator[Sequence[AccountEntry]]) -> AsyncIterator[bytes]:
-    yield (",".join(_COLUMNS) + "\n").encode()
+async def _csv_lines(pages: AsyncIterator[Sequence[AccountEntryShown]], columns: Sequence[str]) -> AsyncIterator[bytes]:
+    yield (",".join(columns) + "\n").encode()
     async for page in pages:
         file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows(_shown(one).values() for one in page)
+        csv.DictWriter(file, columns, lineterminator="\n").writerows(page)
         yield file.getvalue().encode()
 
 
@@ -154,6 +179,41 @@ def _shown(one: AccountEntry) -> AccountEntryShown:
         "run": one.run_id,
         "model": one.model_id,
         "key": one.key_id,
+    }
+
+
+def _line(one: LedgerLine) -> LedgerLineShown:
+    entry = AccountEntry(
+        one.id,
+        one.created_at,
+        one.kind,
+        one.balance_change,
+        one.held_change,
+        one.reason,
+        one.rate_version,
+        one.run_id,
+        one.model_id,
+        one.key_id,
+    )
+    return {**_shown(entry), "workspace": one.workspace}
+
+
+def _archive(one: Archive) -> ArchiveShown:
+    return {
+        "number": one.number,
+        "before": as_time(one.before),
+        "first_run": one.first_run,
+        "last_run": one.last_run,
+        "runs": one.runs,
+        "entries": one.entries,
+        "events": one.events,
+        "file": one.file,
+        "size": one.size,
+        "sha256": one.digest,
+        "previous_checksum": one.previous,
+        "checksum": one.checksum,
+        "created_at": as_time(one.created_at),
+        "finished_at": None if one.finished_at is None else as_time(one.finished_at),
     }
 
 
@@ -176,7 +236,7 @@ ROUTES: Final = (
         "/workspaces/{workspace}/ledger",
         LedgerHandlers.list_ledger,
         "List what was booked for a workspace",
-        {200: Answer("A page, the newest first.", Page[AccountEntryShown])},
+        {200: Answer("A page, the newest first.", LedgerPage)},
         (400, 404, 422),
         (*FROM_TO, *PAGE),
         access=Access.MEMBER,
@@ -192,6 +252,17 @@ ROUTES: Final = (
         (Parameter("format", "`csv`, or `jsonl` for a JSON object a line."), *FROM_TO),
         access=Access.MEMBER,
         right=Right.READ,
+    ),
+    Route(
+        "GET",
+        "/ledger/export",
+        LedgerHandlers.export_all,
+        "Export what was booked for all workspaces",
+        {200: Answer("Every entry, the oldest first.", str, (_CSV, _JSON_LINES))},
+        (422,),
+        (Parameter("format", "`csv`, or `jsonl` for a JSON object a line."), *FROM_TO),
+        access=Access.MEMBER,
+        right=Right.OPERATE,
     ),
     Route(
         "GET",
@@ -219,6 +290,17 @@ ROUTES: Final = (
         ),
         access=Access.MEMBER,
         right=Right.SEE,
+    ),
+    Route(
+        "GET",
+        "/archives",
+        LedgerHandlers.list_archives,
+        "List what was moved into archives",
+        {200: Answer("A page, the newest first.", Page[ArchiveShown])},
+        (400, 422),
+        PAGE,
+        access=Access.MEMBER,
+        right=Right.OPERATE,
     ),
     Route(
         "GET",

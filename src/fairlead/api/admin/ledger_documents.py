@@ -23,6 +23,42 @@ class AccountEntryShown(TypedDict):
     key: Uuid | None
 
 
+class LedgerLineShown(AccountEntryShown):
+    """An entry in a file of the entries of all workspaces."""
+
+    workspace: str
+
+
+class LedgerPage(TypedDict):
+    """A page of the ledger; `archived_before` is null unless entries of the wanted time are in archives.
+
+    They are those of the runs that ended before it.
+    """
+
+    items: Sequence[AccountEntryShown]
+    next_cursor: str | None
+    archived_before: Time | None
+
+
+class ArchiveShown(TypedDict):
+    """An archive: which runs it has, its file, and the checksums; `finished_at` is null while rows are deleted."""
+
+    number: int
+    before: Time
+    first_run: Uuid
+    last_run: Uuid
+    runs: int
+    entries: int
+    events: int
+    file: str
+    size: int
+    sha256: str
+    previous_checksum: str
+    checksum: str
+    created_at: Time
+    finished_at: Time | None
+
+
 class CreditShown(TypedDict):
     """Money that was paid in, or corrected."""
 

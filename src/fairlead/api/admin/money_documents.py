@@ -7,12 +7,13 @@ import msgspec
 
 from fairlead.api.admin.documents import Dollars
 from fairlead.api.http.schemas import Day, Time, Uuid
-from fairlead.domain.ledger.alerts import AlertKind, ChannelKind
+from fairlead.domain.ledger.alerts import TARGET_CHARACTERS_MAX, AlertKind, ChannelKind
 from fairlead.domain.ledger.budgets import PERCENT_MAX, THRESHOLDS, THRESHOLDS_MAX, BudgetPeriod, BudgetScope
+from fairlead.operations.accounts.rate_limits import PER_MINUTE_MAX
 
 Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PERCENT_MAX)]
 Subject: TypeAlias = Annotated[str, msgspec.Meta(max_length=193)]
-Target: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
+Target: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TARGET_CHARACTERS_MAX)]
 ScopeName: TypeAlias = Literal["workspace", "team", "key", "model"]
 PeriodName: TypeAlias = Literal["day", "month", "total"]
 KindName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in ChannelKind]})]
@@ -100,7 +101,7 @@ class NewRateLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     scope: Literal["key", "model"]
     subject: Subject
-    per_minute: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+    per_minute: Annotated[int, msgspec.Meta(ge=1, le=PER_MINUTE_MAX)]
 
 
 class RateLimitShown(TypedDict):

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of
-from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, page_of
+from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number_after, page_of
 from fairlead.api.admin.documents import Page
 from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import Time, as_time
@@ -19,6 +19,7 @@ from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.registry import publishing as operations
 
 _DONE: Final = 204
+_WHICH: Final = "registry acts"
 _ID_MAX: Final = 100
 
 
@@ -52,11 +53,12 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
 
     async def list_registry_acts(self, request: Request) -> Response:
         """`GET /registry-acts`: who has made, changed, deleted or banned what, the last first."""
-        publisher = request.query_params.get("publisher")
+        publisher, limit = request.query_params.get("publisher"), limit_of(request)
         if publisher is not None and not 0 < len(publisher) <= _ID_MAX:
             raise FieldError("publisher", f"This has 1 to {_ID_MAX} characters.")
-        found = await operations.list_acts(self.database, publisher, limit_of(request))
-        return answer(page_of([_shown(row) for row in found], "registry acts", None))
+        found = await operations.list_acts(self.database, publisher, limit + 1, number_after(request, _WHICH))
+        after = str(found[limit - 1]["id"]) if len(found) > limit else None
+        return answer(page_of([_shown(row) for row in found[:limit]], _WHICH, after))
 
     async def _set_banned(self, request: Request, *, banned: bool) -> None:
         kinds = {kind.value: kind for kind in (Kind.PUBLISHER, Kind.NODE)}
@@ -108,8 +110,8 @@ ROUTES: Final = (
         RegistryHandlers.list_registry_acts,
         "List what was done in the registry",
         {200: Answer("The last of them first.", Page[RegistryActShown])},
-        (422,),
-        (Parameter("publisher", "The id of a publisher: only what was done to it and its nodes."), PAGE[0]),
+        (400, 422),
+        (Parameter("publisher", "The id of a publisher: only what was done to it and its nodes."), *PAGE),
         access=Access.MEMBER,
         right=Right.OPERATE,
     ),

@@ -59,8 +59,34 @@ class LedgerEntryShown(TypedDict):
     rate_version: str | None
 
 
+class WebhookTryShown(TypedDict):
+    """A try to tell of the end of a run: what the receiver has answered, or why it could not be reached."""
+
+    number: int
+    at: Time
+    milliseconds: int
+    status: int | None
+    error: str | None
+
+
+class RunWebhookShown(TypedDict):
+    """Who is told of the end of a run, without the query of the address, and what became of it.
+
+    `next_at` is when it is tried next; null where the run goes on, and once it is delivered or given up.
+    """
+
+    url: str
+    next_at: Time | None
+    delivered_at: Time | None
+    gave_up_at: Time | None
+    tries: Sequence[WebhookTryShown]
+
+
 class RunDetailShown(RunShown):
-    """A run in full: what happened to it in order, what was booked, and the links in its result while that is kept."""
+    """A run in full: what happened to it in order, what was booked, and the links in its result while that is kept.
+
+    `webhook` is null where nobody is told of its end.
+    """
 
     attempt: int
     operation: str | None
@@ -75,6 +101,7 @@ class RunDetailShown(RunShown):
     timeline: Sequence[TimelineEntryShown]
     ledger: Sequence[LedgerEntryShown]
     outputs: Sequence[Link]
+    webhook: RunWebhookShown | None
 
 
 class RunCancelled(TypedDict):

@@ -1,7 +1,7 @@
 """Runs over the administration API: listed, told in full, cancelled."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -10,15 +10,18 @@ from starlette.responses import Response
 from fairlead.api.admin.access import actor_of, reach_of
 from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, page_of, text_of, time_of
 from fairlead.api.admin.documents import Page
-from fairlead.api.admin.run_documents import LedgerEntryShown, RunCancelled, RunDetailShown, RunShown
-from fairlead.api.http.route import Access, Answer, Parameter, Route
+from fairlead.api.admin.run_documents import LedgerEntryShown, RunCancelled, RunDetailShown, RunShown, RunWebhookShown
+from fairlead.api.http.route import ANYTHING, JSON, Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.domain.accounts.rights import Right
+from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.runs.inspect import ListedRun, RunDetail, RunFilter, RunInspector
 
 _WHICH: Final = "runs"
+_INERT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+"""A provider's bytes at our own address: nothing in them may run there."""
 
 
 class RunHandlers(msgspec.Struct, frozen=True):
@@ -44,6 +47,13 @@ class RunHandlers(msgspec.Struct, frozen=True):
     async def show_run(self, request: Request) -> Response:
         """`GET /runs/{run_id}`: a run with its timeline and its account."""
         return answer(_shown_in_full(await self.runs.detail(request.path_params["run_id"], _seen(request))))
+
+    async def show_result(self, request: Request) -> Response:
+        """`GET /runs/{run_id}/result`: the bytes that the run has given, while they are kept."""
+        found = await self.runs.result(request.path_params["run_id"], _seen(request))
+        if found is None:
+            raise FaultError(RequestNotFound(detail="No result of this run is kept."))
+        return Response(found.content, 200, _INERT, found.content_type)
 
     async def cancel_run(self, request: Request) -> Response:
         """`POST /runs/{run_id}/cancel`: request a queued run to stop."""
@@ -115,7 +125,32 @@ def _shown_in_full(detail: RunDetail) -> RunDetailShown:
         ],
         "ledger": [_booked(msgspec.convert(_plain(entry), _Entry)) for entry in told.entries],
         "outputs": detail.outputs,
+        "webhook": None if told.webhook is None else _webhook(told.webhook, told.tries),
     }
+
+
+def _webhook(row: Mapping[str, object], tries: Sequence[Mapping[str, object]]) -> RunWebhookShown:
+    webhook = msgspec.convert(_plain(row), _Webhook)
+    return {
+        "url": webhook.url,
+        "next_at": _time(webhook.next_at),
+        "delivered_at": _time(webhook.delivered_at),
+        "gave_up_at": _time(webhook.gave_up_at),
+        "tries": [
+            {
+                "number": one.number,
+                "at": as_time(one.at),
+                "milliseconds": one.milliseconds,
+                "status": one.status,
+                "error": one.error,
+            }
+            for one in (msgspec.convert(_plain(each), _Try) for each in tries)
+        ],
+    }
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else as_time(at)
 
 
 def _plain(row: Mapping[str, object]) -> dict[str, object]:
@@ -174,6 +209,25 @@ class _Entry(msgspec.Struct, frozen=True):
     rate_version: str | None
 
 
+class _Webhook(msgspec.Struct, frozen=True):
+    """What is told of the webhook of a run, out of its statement."""
+
+    url: str
+    next_at: int | None
+    delivered_at: int | None
+    gave_up_at: int | None
+
+
+class _Try(msgspec.Struct, frozen=True):
+    """What is told of a try, out of a statement."""
+
+    number: int
+    at: int
+    milliseconds: int
+    status: int | None
+    error: str | None
+
+
 WORKSPACE: Final = Parameter("workspace", "Only of this workspace, by its name or id.")
 FROM_TO: Final = (
     Parameter("from", "From this day (UTC) or time on, such as 2026-11-23 or 2026-11-23T12:00:00Z."),
@@ -205,6 +259,16 @@ ROUTES: Final = (
         RunHandlers.show_run,
         "Show a run with its timeline",
         {200: Answer("The run.", RunDetailShown)},
+        (404,),
+        access=Access.MEMBER,
+        right=Right.SEE,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/result",
+        RunHandlers.show_result,
+        "Show the result of a run",
+        {200: Answer("What the run has given, in the form of its provider.", Any, (JSON, ANYTHING))},
         (404,),
         access=Access.MEMBER,
         right=Right.SEE,

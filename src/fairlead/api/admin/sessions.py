@@ -22,6 +22,7 @@ from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.api.http.sessions import SessionCookies
 from fairlead.domain.accounts.rights import Principal, Right
+from fairlead.operations.accounts.members import find_member
 from fairlead.operations.accounts.request_limits import RequestLimits, household
 from fairlead.operations.accounts.sessions import NoSessionError, Origin, PersonalKey, Session, Sessions, csrf_token
 from fairlead.operations.accounts.workspaces import list_workspace_names
@@ -83,6 +84,18 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         is_current = ended == principal.session_id
         headers = {"Set-Cookie": self.cookies.clear(request.scope)} if is_current else None
         return Response(status_code=_DELETED, headers=headers)
+
+    async def list_member_sessions(self, request: Request) -> Response:
+        """`GET /members/{member_id}/sessions`: those of a member, the newest first."""
+        member = await find_member(self.database, request.path_params["member_id"])
+        found = await self.sessions.list_all(member.id)
+        return answer(page_of([_shown(one, principal_of(request)) for one in found], "sessions", None))
+
+    async def end_member_sessions(self, request: Request) -> Response:
+        """`DELETE /members/{member_id}/sessions`: sign a member out everywhere; its keys stay."""
+        member = await find_member(self.database, request.path_params["member_id"])
+        await self.sessions.end_all(member, actor_of(request))
+        return Response(status_code=_DELETED)
 
     async def _me(self, principal: Principal) -> Me:
         """Who calls; an operator is told of some workspaces, which the list of workspaces has in full."""
@@ -151,6 +164,26 @@ ROUTES: Final = (
         (404,),
         access=Access.MEMBER,
         right=Right.PERSON,
+    ),
+    Route(
+        "GET",
+        "/members/{member_id}/sessions",
+        SessionHandlers.list_member_sessions,
+        "List the sessions of a member",
+        {200: Answer("The sessions.", Page[SessionShown])},
+        (404,),
+        access=Access.MEMBER,
+        right=Right.OPERATE,
+    ),
+    Route(
+        "DELETE",
+        "/members/{member_id}/sessions",
+        SessionHandlers.end_member_sessions,
+        "Sign a member out everywhere",
+        {204: Answer("They have ended.")},
+        (404,),
+        access=Access.MEMBER,
+        right=Right.OPERATE,
     ),
     Route(
         "GET",

@@ -43,6 +43,19 @@ class StorageShown(TypedDict):
     files: int
 
 
+class UnderWayShown(TypedDict):
+    """What a workspace has under way: runs and jobs that hold a place, and those that wait for one.
+
+    Of the runs that no worker has claimed (`waiting`), those that are parked wait for a place of the workspace.
+    """
+
+    runs: int
+    waiting: int
+    parked: int
+    jobs: int
+    jobs_parked: int
+
+
 class WorkspaceShown(TypedDict):
     """A workspace with its figures and rights; null of `models` and `providers` allows everything."""
 
@@ -55,6 +68,7 @@ class WorkspaceShown(TypedDict):
     cap: Dollars
     state: Literal["active", "suspended", "deleting"]
     limits: LimitsShown
+    under_way: UnderWayShown
     storage: StorageShown
     tier: str | None
     subscription: str

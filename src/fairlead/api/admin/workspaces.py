@@ -65,17 +65,16 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
         changes = self._changes(body)
         changes = {**self.tiers.subscription(operations.usual_subscription(self.tiers)), **changes}
         new = msgspec.structs.replace(operations.NewWorkspace(name=body.name), **changes)
-        workspace_id = await operations.create_workspace(self.database, new, self.clock, actor_of(request))
-        await self._limit_storage(request, workspace_id, body)
+        by, storage = actor_of(request), _storage(body)
+        workspace_id = await operations.create_workspace(self.database, new, self.clock, by, storage)
         return await self._answer(workspace_id, _CREATED)
 
     async def change_workspace(self, request: Request) -> Response:
         """`PATCH /workspaces/{workspace}`: other limits, rights, switches or billing."""
         body, workspace = await read_body(request, WorkspaceChange), workspace_of(request)
-        changes = self._changes(body)
-        if changes:
-            await operations.change_workspace(self.database, workspace.id, changes, self.clock, actor_of(request))
-        await self._limit_storage(request, workspace.id, body)
+        changes, storage, by = self._changes(body), _storage(body), actor_of(request)
+        if changes or storage:
+            await operations.change_workspace(self.database, workspace.id, changes, self.clock, by, storage)
         return await self._changed(workspace.id)
 
     async def credit_workspace(self, request: Request) -> Response:
@@ -116,14 +115,6 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
     async def _answer(self, workspace_id: str, status: int = 200) -> Response:
         return answer(self._shown(await operations.find_record(self.database, workspace_id)), status)
 
-    async def _limit_storage(self, request: Request, workspace_id: str, body: WorkspaceChange) -> None:
-        if body.limits is msgspec.UNSET:
-            return
-        given = {"bytes_limit": body.limits.storage_bytes, "files_limit": body.limits.storage_files}
-        changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
-        if changes:
-            await operations.limit_storage(self.database, workspace_id, changes, self.clock, actor_of(request))
-
     def _changes(self, body: WorkspaceChange) -> dict[str, object]:
         """What a body says, as the operation takes it; a limit given by itself beats that of the tier. FieldError."""
         changes: dict[str, object] = {}
@@ -162,6 +153,13 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
                 "jobs": one.jobs_limit,
                 "storage_bytes": limits.bytes,
                 "storage_files": limits.files,
+            },
+            "under_way": {
+                "runs": one.in_flight,
+                "waiting": one.waiting,
+                "parked": one.parked,
+                "jobs": one.jobs_active,
+                "jobs_parked": one.jobs_parked,
             },
             "storage": {"bytes": one.storage.bytes, "files": one.storage.files},
             "tier": one.tier,
@@ -202,6 +200,14 @@ def _limits(limits: LimitsChange) -> dict[str, object]:
         text = limits.commitment
         changes["commitment_limit"] = None if text is None else amount_of("limits.commitment", text, least=0)
     return changes
+
+
+def _storage(body: WorkspaceChange) -> dict[str, int | None]:
+    """The limits of what a workspace keeps that a body has."""
+    if body.limits is msgspec.UNSET:
+        return {}
+    given = {"bytes_limit": body.limits.storage_bytes, "files_limit": body.limits.storage_files}
+    return {name: value for name, value in given.items() if value is not msgspec.UNSET}
 
 
 def _gate(name: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from fairlead.domain.jobs.events import (
     Cached,
+    Counted,
     EventEnvelope,
     Executed,
     Executing,
@@ -116,8 +117,8 @@ def _payload(envelope: EventEnvelope, reading: Reading) -> Sequence[Payload]:
         return [_preview(envelope.public_id, event, reading)]
     if isinstance(event, ProgressText):
         return [_text(envelope.public_id, event, reading)]
-    if isinstance(event, Finished):
-        return []  # told by its progress alone
+    if isinstance(event, Finished | Counted):
+        return []  # told by its progress alone, or for those who watch one job
     kind, data = message_of(envelope)
     return [message(kind, data)]
 
@@ -153,7 +154,7 @@ def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # 
                 "executed": executed,
                 **at,
             }
-        case Finished() | Preview() | ProgressText():
+        case Finished() | Counted() | Preview() | ProgressText():
             raise AssertionError("no message of its own")
         case _ as never:
             assert_never(never)

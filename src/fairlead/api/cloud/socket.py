@@ -31,11 +31,12 @@ from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.messaging.event_hub import Broadcast, CloseReason, EventHub, EventSubscription
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
+from fairlead.operations.jobs.follow import Follow
 
 _SID_MAX: Final = 128
 _AT_ONCE: Final = 20
 _PER_SECOND: Final = 10.0
-_RECHECK_SECONDS: Final = 60.0
+_RECHECK_SECONDS: Final = 10.0
 _REFUSAL: Final = "websocket.http.response"
 Remaining: TypeAlias = Callable[[Caller], Awaitable[int]]
 
@@ -51,13 +52,17 @@ _read: Final = msgspec.json.Decoder(_Said).decode
 
 
 class CloudSocket:
-    """Serves sockets. `remaining` reads how many jobs of a caller's workspace wait or are executed, or FaultError."""
+    """Serves sockets. `remaining` reads how many jobs of a caller's workspace wait or are executed, or FaultError.
+
+    What other servers do in a workspace is told once `follow` has returned.
+    """
 
     def __init__(
         self,
         event_hub: EventHub,
         callers: CloudCallers,
         remaining: Remaining,
+        follow: Follow,
         observe: Observer,
         recheck_seconds: float = _RECHECK_SECONDS,
         features: Mapping[str, object] = FEATURES,
@@ -65,6 +70,7 @@ class CloudSocket:
         self._event_hub = event_hub
         self._callers = callers
         self._remaining = remaining
+        self._follow = follow
         self._observe = observe
         self._recheck_seconds = recheck_seconds
         self._features = features
@@ -80,6 +86,7 @@ class CloudSocket:
             await _refuse(scope, send, error)
             return
         try:
+            await self._follow(caller.workspace_id)
             remaining = await self._remaining(caller)
             await send({"type": "websocket.accept"})
             socket = _Socket(scope, receive, send, subscription, self._features)

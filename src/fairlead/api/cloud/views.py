@@ -7,14 +7,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.api.assets import content_response, signed_query
+from fairlead.api.assets import content_response, signed_query, store_location
 from fairlead.api.cloud.errors import error_document
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.representations import UnsatisfiableRangeError
 from fairlead.api.http.route import caller_of
 from fairlead.domain.jobs.faults import BadFile, JobFaultError
 from fairlead.operations.assets.results import AssetReader, ServedAsset
-from fairlead.operations.assets.views import FileViews, Rendering, Wanted
+from fairlead.operations.assets.views import FileViews, Rendering, ViewedFile, Wanted
 
 _THUMBNAIL_EDGES: Final = (64, 1024)
 _THUMBNAIL_QUALITY: Final = 85
@@ -35,14 +35,14 @@ class ViewHandlers:
         self._base_urls = base_urls
 
     async def view(self, request: Request) -> Response:
-        """`GET /api/view`: 302 to a signed link to the file, or a picture made of it."""
+        """`GET /api/view`: 302 to a signed link to the file, here or at the store, or a picture made of it."""
         caller = caller_of(request)
         seen = await self._views.view(caller, _read_query(request))
-        if isinstance(seen, ServedAsset):
+        if not isinstance(seen, ViewedFile):
             response = await self._content(request, seen)
             response.headers["Vary"] = _REDIRECTED["Vary"]
             return response
-        location = self._base_urls.of(request.scope) + seen
+        location = store_location(seen.asset, self._reader) or self._base_urls.of(request.scope) + seen.path
         return Response(status_code=302, headers={"Location": location, **_REDIRECTED})
 
     async def show_file(self, request: Request) -> Response:

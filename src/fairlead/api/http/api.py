@@ -4,17 +4,20 @@ Every response carries a request id; every fault that travels up is worded by th
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 from starlette import routing
+from starlette.convertors import PathConvertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.http.asgi import (
     REQUEST_ID,
+    ROUTE_NAME,
     CallerLeftError,
     Headers,
     Receive,
@@ -39,6 +42,8 @@ STOPPED: Final = ServiceUnavailable(
     "The server is stopping and waits for this answer no longer; what was begun for it goes on and is settled."
 )
 """What a call is told that the server cancels, which it does at the end of the time it has to stop in."""
+_CONVERTER: Final = re.compile(r":\w+(?=\})")
+"""How Starlette says of what form a parameter of a path is, as in `{path:path}`."""
 _PATH_SHOWN: Final = 200
 _METHOD_SHOWN: Final = 100
 _EXPECTED: Final = (
@@ -85,7 +90,7 @@ class MountedApi(Protocol):
 
 
 class HttpApi:
-    """The routes of one API in front of Starlette, which serves all but the hottest of them. It has no sockets.
+    """The routes of one API. Starlette matches them, and words what none of them serves. It has no sockets.
 
     `refusal` words an exception, which may be anything, for a call. `splits_encoded` says that an encoded slash in a
     path may separate segments, as Starlette has it; otherwise a path with one is not found (R-01). `expected` are
@@ -94,7 +99,7 @@ class HttpApi:
 
     def __init__(
         self,
-        routes: Sequence[routing.BaseRoute],
+        routes: Sequence[routing.Route],
         refusal: Callable[[Exception, Scope], Refusal],
         request_id: bytes,
         observe: Observer,
@@ -107,9 +112,8 @@ class HttpApi:
         self._request_id = request_id
         self._observe = observe
         self._splits_encoded = splits_encoded
-        self._plain = {
-            route.path: route for route in routes if isinstance(route, routing.Route) and "{" not in route.path
-        }
+        self._plain = {route.path: route for route in routes if "{" not in route.path}
+        self._by_slashes = _by_slashes(routes)
         self._router = routing.Router(routes, redirect_slashes=False)  # a path with a slash more is another path (R-01)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
@@ -143,15 +147,27 @@ class HttpApi:
                 await self.refuse(scope, send, error)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find the route and have it answer. One without parameters is found at once, in a table."""
+        """Find the route and have it answer, in one write where the answer is whole."""
         scope["app"] = self  # so that Starlette raises what it would otherwise answer by itself
-        route = self._plain.get(scope["path"])
-        if route is None or scope["method"] not in (route.methods or ()):
+        if (route := self._route_of(scope)) is None:
             await self._router(scope, receive, send)
             return
         response = await route.endpoint(Request(scope, receive))
         if not answer_at_once(scope, response):
             await response(scope, receive, send)
+
+    def _route_of(self, scope: Scope) -> routing.Route | None:
+        """The route that serves a call; None where none does. It puts the parameters of the path into the scope."""
+        path: str = scope["path"]
+        route = self._plain.get(path)
+        if route is not None and scope["method"] in (route.methods or ()):
+            return route
+        for one in self._by_slashes[min(path.count("/"), len(self._by_slashes) - 1)]:
+            match, found = one.matches(scope)
+            if match is routing.Match.FULL:
+                scope.update(found)
+                return one
+        return None
 
     async def refuse(self, scope: Scope, send: Send, error: Exception, more_headers: Headers | None = None) -> None:
         """Answer a call that has failed before any route had it, with more headers where there are some."""
@@ -164,7 +180,7 @@ class HttpApi:
         return refusal
 
 
-def routes_of(routes: Iterable[Route], bind: Bind, authorize: Authorize, prefix: str = "") -> list[routing.BaseRoute]:
+def routes_of(routes: Iterable[Route], bind: Bind, authorize: Authorize, prefix: str = "") -> list[routing.Route]:
     """Make Starlette's routes of ours, whose paths begin with a prefix.
 
     `bind` finds what answers each, `authorize` who calls those that take a credential.
@@ -178,12 +194,31 @@ def routes_of(routes: Iterable[Route], bind: Bind, authorize: Authorize, prefix:
             endpoint = require_caller(endpoint, authorize, route)
         for path in route.paths:
             paths.setdefault(prefix + path, {})[route.method] = endpoint
-    return [routing.Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]
+    return [
+        routing.Route(path, _by_method(path, endpoints), methods=list(endpoints)) for path, endpoints in paths.items()
+    ]
 
 
-def _by_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:
+def _by_slashes(routes: Sequence[routing.Route]) -> list[list[routing.Route]]:
+    """The routes with parameters that may match a path with so many slashes; the last entry is of all longer paths."""
+    parametrised = [route for route in routes if "{" in route.path]
+    longest = max((route.path.count("/") for route in parametrised), default=0) + 1
+    return [[route for route in parametrised if _may_have(route, slashes)] for slashes in range(longest + 1)]
+
+
+def _may_have(route: routing.Route, slashes: int) -> bool:
+    """Whether a path with so many slashes may match a route."""
+    spans = any(isinstance(one, PathConvertor) for one in route.param_convertors.values())
+    return slashes >= route.path.count("/") if spans else slashes == route.path.count("/")
+
+
+def _by_method(path: str, endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    names = {method: (method, _CONVERTER.sub("", path)) for method in endpoints}
+
     async def endpoint(request: Request) -> Response:
         is_head_of_get = request.method == "HEAD" and "HEAD" not in endpoints
-        return await endpoints["GET" if is_head_of_get else request.method](request)
+        method = "GET" if is_head_of_get else request.method
+        request.scope[ROUTE_NAME] = names[method]
+        return await endpoints[method](request)
 
     return endpoint

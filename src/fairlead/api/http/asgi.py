@@ -20,6 +20,8 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Coroutine[object, object, Message]]
 Send: TypeAlias = Callable[[Message], Coroutine[object, object, None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
+Refused: TypeAlias = tuple[int, Headers, bytes]
+"""A whole answer to a call that its head alone refuses: the status, all headers but those of the server, the body."""
 
 HOST_MAX: Final = 259
 """The longest host with its port: a name of 253 characters, a colon, five digits."""
@@ -29,6 +31,8 @@ REQUEST_ID: Final = "fairlead.request_id"
 _OF_EVERY_ANSWER: Final = "fairlead.headers_of_answers"
 FRAMES: Final = "fairlead.websocket.frames"
 """The ASGI extension of a server that writes frames as they are, and the type of a message with such `frames`."""
+ROUTE_NAME: Final = "fairlead.route_name"
+"""The key, in a call's scope, of the method and the path of its route, by which the web server counts it."""
 WHOLE: Final = "fairlead.http.whole"
 """The key of a call's WholeExchange in its scope, where the server has one."""
 _BY_NAME: Final = "fairlead.headers"
@@ -65,6 +69,13 @@ class AsgiApplication(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket."""
         ...
+
+
+class Pressure(Protocol):
+    """Whether an application has more to do than it can, as its `pressure`, and so refuses calls by their heads."""
+
+    pressed_until: float
+    """Not 0 where it may."""
 
 
 class CallerLeftError(Exception):

@@ -42,5 +42,5 @@ class CrossOrigin:
         if scope["type"] != "http" or header(scope, b"origin") is None:
             await self._application(scope, receive, send)
             return
-        whole = {name: value for name, value in scope.items() if name != WHOLE}  # so that each answer passes by here
-        await self._marked(whole, receive, send)
+        scope.pop(WHOLE, None)  # so that each answer passes by here
+        await self._marked(scope, receive, send)

@@ -129,9 +129,9 @@ def default_answer(fault: Fault) -> DefaultAnswer:  # noqa: PLR0911, PLR0912, C9
         case QueueTimeout():
             message = "The run waited in the queue longer than allowed and was never started."
             return DefaultAnswer(Kind.MODEL_FAILED, 504, message)
-        case RequestNotFound(expired, detail):
-            status, message = (410, "The result is no longer kept.") if expired else (404, detail)
-            return DefaultAnswer(Kind.NOT_FOUND, status, message)
+        case RequestNotFound(expired, detail, is_lost):
+            kept = "The bytes of the result are missing." if is_lost else "The result is no longer kept."
+            return DefaultAnswer(Kind.NOT_FOUND, 410 if expired else 404, kept if expired else detail)
         case _:
             assert_never(fault)
 

@@ -11,6 +11,8 @@ from typing import Final
 import msgspec
 
 from fairlead.api.http.asgi import HOST_MAX, Scope, base_url_of, header, is_host, named_host
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rights import Actor
 
 PREFIX_MAX: Final = 128
 BASE_URL_MAX: Final = len("https://") + HOST_MAX + PREFIX_MAX
@@ -61,6 +63,11 @@ class BaseUrls(msgspec.Struct, frozen=True):
         """Whether a host is the one by which the operator says that callers reach us."""
         return self.public is not None and self.public.partition("://")[2].partition("/")[0].lower() == host.lower()
 
+    def actor_of(self, scope: Scope, caller: Caller) -> Actor:
+        """A caller as who changes something, with the address that the call came from, for the audit log."""
+        address = self.caller_of(scope)
+        return msgspec.structs.replace(caller.actor, address=None if address is None else str(address))
+
     def caller_of(self, scope: Scope) -> IPv4Address | IPv6Address | None:
         """The address of the caller, behind the proxies that are trusted; None where it cannot be known.
 
@@ -98,7 +105,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 def _read_forwarded(scope: Scope) -> _Told:
     """Read `Forwarded` (RFC 7239), or X-Forwarded-* where it says neither scheme nor host: never some of each."""
-    element = _first_element(_value(scope, b"forwarded"))
+    element, _ = _element(_value(scope, b"forwarded"), 0)
     told = _Told(_scheme(element.get("proto", "")), _host(element.get("host", "")))
     if told.scheme or told.host:
         return told
@@ -127,9 +134,10 @@ def _callers(scope: Scope) -> list[str]:
     told = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for").decode("latin-1")
     if told:
         return [part.strip(" \t") for part in told.split(",")]
-    element = _first_element(_value(scope, b"forwarded"))
-    address = element.get("for", "")
-    return [address.partition("]")[0].removeprefix("[")] if address else []
+    told = b",".join(value for name, value in scope["headers"] if name == b"forwarded").decode("latin-1")
+    elements = _elements(told) if 0 < len(told) <= _HEADER_MAX else []
+    # One that names no address stands for a caller that cannot be known: it must not make another one the last.
+    return [_node(element.get("for", "")) for element in elements]
 
 
 def _value(scope: Scope, name: bytes) -> str:
@@ -142,17 +150,36 @@ def _first(scope: Scope, name: bytes) -> str:
     return _value(scope, name).partition(",")[0].strip(" \t")
 
 
-def _first_element(value: str) -> dict[str, str]:
-    """The parameters of the first element of `Forwarded`, names in lower case; none where it is not well-formed."""
+def _elements(value: str) -> list[dict[str, str]]:
+    """The parameters of each element of `Forwarded`; none where it is not well-formed to its end."""
+    elements: list[dict[str, str]] = []
+    at: int | None = 0
+    while at is not None:
+        element, at = _element(value, at)
+        elements.append(element)
+    return elements if all(elements) else []
+
+
+def _element(value: str, at: int) -> tuple[dict[str, str], int | None]:
+    """The parameters of an element of `Forwarded`, names in lower case, and where the next one begins, if there is one.
+
+    There are none where it is not well-formed.
+    """
     found: dict[str, str] = {}
-    at = 0
     while (pair := _PAIR.match(value, at)) and (name := pair["name"].lower()) not in found:
         quoted = pair["quoted"]
         found[name] = pair["plain"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-        if pair["end"] != ";":
-            return found
         at = pair.end()
-    return {}
+        if pair["end"] != ";":
+            return found, at if pair["end"] == "," else None
+    return {}, None
+
+
+def _node(text: str) -> str:
+    """The address in a `for` of `Forwarded`, without its port."""
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
 
 
 def _scheme(text: str) -> str | None:

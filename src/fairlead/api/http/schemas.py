@@ -5,6 +5,8 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
+from fairlead.domain.work.pools import POOL_MAX, POOL_PATTERN
+
 _UUID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _HASH_PATTERN: Final = "^blake3:[0-9a-f]{64}$"
 
@@ -21,6 +23,10 @@ Hash: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": _HAS
 """BLAKE3, in lower-case hexadecimal."""
 Upload: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "binary"})]
 """A file in a form."""
+PoolName: TypeAlias = Annotated[
+    str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": POOL_MAX, "pattern": POOL_PATTERN})
+]
+"""The name of a pool of servers and workers."""
 Node: TypeAlias = Annotated[
     Any,
     msgspec.Meta(

@@ -1,4 +1,4 @@
-"""Deployments as the jobs API has them: made, released, stopped, started, deleted (J-10, J-15)."""
+"""Deployments as the jobs API has them: made, changed, released, stopped, started, deleted (J-10, J-15)."""
 
 from typing import Final, TypeVar
 
@@ -15,6 +15,7 @@ from fairlead.api.jobs.addresses import PREFIX, Address, address_of, base_of, po
 from fairlead.api.jobs.documents import (
     API_KEY,
     CredentialKind,
+    DeploymentChange,
     DeploymentList,
     DeploymentShown,
     NewDeployment,
@@ -24,6 +25,7 @@ from fairlead.api.jobs.documents import (
 )
 from fairlead.api.jobs.errors import NoDeploymentsError
 from fairlead.api.jobs.wire import answer
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.deployments import BadDeployment, Deployment, DeploymentFaultError, Release, ReleaseState
 from fairlead.operations.deployments import Deployments
@@ -32,9 +34,11 @@ _BODY_MAX: Final = 64 * 1024
 _UNCACHED: Final = {"Cache-Control": "no-store"}
 _NOT_FOUND: Final = 404
 _BAD_BODY: Final = (
-    'The body must be JSON such as {"name": "pictures", "node_packs": ["a-pack"]}; a release has no name.'
+    'The body must be JSON such as {"name": "pictures", "node_packs": ["a-pack"]}; a release has no name, '
+    'and a change is {"pool": "gpu"}.'
 )
 _deployments: Final = msgspec.json.Decoder(NewDeployment)
+_changes: Final = msgspec.json.Decoder(DeploymentChange)
 _releases: Final = msgspec.json.Decoder(NewRelease)
 T = TypeVar("T")
 
@@ -55,7 +59,8 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
         new = await _body(request, _deployments)
         kinds = new.credential_kinds
         token_kinds = None if kinds is None else tuple(TokenKind(kind) for kind in kinds if kind != API_KEY)
-        made = await deployments.create(workspace_id, new.name, new.node_packs, token_kinds)
+        by = self._actor(request)
+        made = await deployments.create(workspace_id, new.name, new.node_packs, by, token_kinds, new.pool)
         return answer(self._document(request, made), 201)
 
     async def list_deployments(self, request: Request) -> Response:
@@ -70,27 +75,38 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
         workspace_id, deployments = await self._admit(request)
         return answer(self._document(request, await deployments.one(workspace_id, _id(request))))
 
+    async def change_deployment(self, request: Request) -> Response:
+        """`PATCH /deployments/{id}`: another pool for the jobs that it takes from now on."""
+        workspace_id, deployments = await self._admit(request)
+        change = await _body(request, _changes)
+        changed = await deployments.change_pool(workspace_id, _id(request), change.pool, self._actor(request))
+        return answer(self._document(request, changed))
+
     async def delete_deployment(self, request: Request) -> Response:
         """`DELETE /deployments/{id}`: 204; its jobs are ended soon after."""
         workspace_id, deployments = await self._admit(request)
-        await deployments.delete(workspace_id, _id(request))
+        await deployments.delete(workspace_id, _id(request), self._actor(request))
         return Response(status_code=204, headers=_UNCACHED)
 
     async def stop_deployment(self, request: Request) -> Response:
         """`POST /deployments/{id}/stop`: it takes no jobs from now on; those it has go on."""
         workspace_id, deployments = await self._admit(request)
-        return answer(self._document(request, await deployments.stop(workspace_id, _id(request))))
+        stopped = await deployments.stop(workspace_id, _id(request), self._actor(request))
+        return answer(self._document(request, stopped))
 
     async def start_deployment(self, request: Request) -> Response:
         """`POST /deployments/{id}/start`: one that is stopped is made ready again."""
         workspace_id, deployments = await self._admit(request)
-        return answer(self._document(request, await deployments.start(workspace_id, _id(request))))
+        started = await deployments.start(workspace_id, _id(request), self._actor(request))
+        return answer(self._document(request, started))
 
     async def publish_release(self, request: Request) -> Response:
         """`POST /deployments/{id}/releases`: another release, which serves once it is prepared."""
         workspace_id, deployments = await self._admit(request)
         new = await _body(request, _releases)
-        return answer(release_document(await deployments.publish(workspace_id, _id(request), new.node_packs)), 201)
+        by = self._actor(request)
+        made = await deployments.publish(workspace_id, _id(request), new.node_packs, by)
+        return answer(release_document(made), 201)
 
     async def list_releases(self, request: Request) -> Response:
         """`GET /deployments/{id}/releases`: all of a deployment's, the newest first."""
@@ -108,6 +124,9 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
             raise NoDeploymentsError
         return caller.workspace_id, self.deployments
 
+    def _actor(self, request: Request) -> Actor:
+        return self.base_urls.actor_of(request.scope, caller_of(request))
+
     def _document(self, request: Request, deployment: Deployment) -> DeploymentShown:
         base = self.base_urls.of(request.scope)
         url = f"{base}{PREFIX}/deployments/{deployment.id}"
@@ -120,6 +139,7 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
             "release_version": deployment.serving,
             "latest_release_version": deployment.last_release,
             "credential_kinds": _credential_kinds(deployment),
+            "pool": deployment.pool,
             "created_at": as_time(deployment.created_at),
             "updated_at": as_time(deployment.updated_at),
             "address": base_of(base, Address(deployment.id, host)),

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 import msgspec
 
-from fairlead.api.http.schemas import AnyObject, Hash, Link, Time, Upload, Uuid, Workflow
+from fairlead.api.http.schemas import AnyObject, Hash, Link, PoolName, Time, Upload, Uuid, Workflow
 from fairlead.domain.assets.records import EXPIRES_MAX, EXPIRES_MIN, TAG_MAX, TAGS_MAX
 from fairlead.domain.deployments import NAME_MAX, NAME_PATTERN, PACK_NAME_MAX, PACKS_MAX
 from fairlead.domain.jobs.listing import LABELS_MAX
@@ -232,12 +232,20 @@ CredentialKind: TypeAlias = Literal["api_key", "session", "oauth"]
 class NewDeployment(msgspec.Struct):
     """A deployment to be made, with the node packs of its first release: all there are where none are named.
 
-    `credential_kinds` are those that open it, all where they are absent; API keys do in any case.
+    `credential_kinds` are those that open it, all where they are absent; API keys do in any case. Its jobs are executed
+    in its `pool`; where that is absent, in the one that the rules of the installation say.
     """
 
     name: DeploymentName
     node_packs: PackNames | None = None
     credential_kinds: Annotated[list[CredentialKind], msgspec.Meta(max_length=3)] | None = None
+    pool: PoolName | None = None
+
+
+class DeploymentChange(msgspec.Struct):
+    """The pool of the jobs that a deployment takes from now on; null where the rules of the installation say it."""
+
+    pool: PoolName | None
 
 
 class NewRelease(msgspec.Struct):
@@ -266,6 +274,7 @@ class DeploymentShown(TypedDict):
     release_version: ReleaseVersion | None
     latest_release_version: ReleaseVersion
     credential_kinds: Sequence[CredentialKind]
+    pool: PoolName | None
     created_at: Time
     updated_at: Time
     address: Link

@@ -214,7 +214,7 @@ def _deployment_fault(fault: DeploymentFault) -> _Worded:
         case DeploymentStopped(reason):
             message = "The deployment is stopped." if reason is None else f"The deployment is stopped: {reason}"
             return _Worded(422, "deployment_stopped", message)
-        case BadDeployment(detail):
+        case BadDeployment(detail, _):
             return _Worded(422, "invalid_request", detail)
         case TooManyDeployments(what, limit):
             return _Worded(422, "invalid_request", f"There can be {limit} {what}; delete some first.")

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.http.asgi import header, read_small_json
+from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import caller_of
 from fairlead.api.http.schemas import as_time
 from fairlead.api.router.documents import ProviderKeyList, ProviderKeyShown
@@ -27,6 +28,7 @@ class ProviderKeyHandlers(msgspec.Struct, frozen=True):
     """Answers the provider key routes, for the workspace of the caller alone."""
 
     keys: ProviderKeys
+    base_urls: BaseUrls
 
     async def list_provider_keys(self, request: Request) -> Response:
         """`GET /provider-keys`: what may be told of every key; as few as there are providers."""
@@ -48,13 +50,16 @@ class ProviderKeyHandlers(msgspec.Struct, frozen=True):
             raise FaultError(fault)
         check_content_type(header(request.scope, b"content-type"))
         text = _key_of(await read_small_json(request, _BODY_MAX))
-        stored, is_new = await self.keys.put(caller.workspace_id, provider, text, caller.actor)
+        stored, is_new = await self.keys.put(
+            caller.workspace_id, provider, text, self.base_urls.actor_of(request.scope, caller)
+        )
         return _answer(_describe(stored), 201 if is_new else 200)
 
     async def delete_provider_key(self, request: Request) -> Response:
         """`DELETE /provider-keys/{provider}`: forget a key, 204. No policy stands in the way of that."""
         caller = self._manager(request)
-        await self.keys.delete(caller.workspace_id, request.path_params["provider"], caller.actor)
+        by = self.base_urls.actor_of(request.scope, caller)
+        await self.keys.delete(caller.workspace_id, request.path_params["provider"], by)
         return Response(status_code=204)
 
     def _manager(self, request: Request) -> Caller:

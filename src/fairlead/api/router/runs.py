@@ -14,6 +14,7 @@ from fairlead.api.http.asgi import (
     CallerLeftError,
     Headers,
     Receive,
+    Refused,
     Scope,
     Send,
     answer,
@@ -24,9 +25,10 @@ from fairlead.api.http.asgi import (
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
-from fairlead.api.router.errors import committed_headers
+from fairlead.api.router.errors import committed_headers, error_response
 from fairlead.api.router.generations import Generation
 from fairlead.api.router.wire import dropped_text, read_route_options
+from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.identifiers import is_model_segment, is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
@@ -35,10 +37,13 @@ from fairlead.domain.runs.entries import Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
 from fairlead.domain.runs.selection import RouteOptions
+from fairlead.fair_shares import FairShares
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.places import RunPlaces
+from fairlead.operations.runs.requests import CheckedCall
 from fairlead.operations.runs.results import Answer
 
 RunPath: TypeAlias = tuple[Generation, str, str]
@@ -70,6 +75,7 @@ class RunHandler(msgspec.Struct, frozen=True):
     windows: RateWindows
     admitter: Admitter
     executor: Executor
+    places: RunPlaces
     names: HeaderNames
     native_aliases: frozenset[str]
     credentials: CredentialReader
@@ -79,6 +85,8 @@ class RunHandler(msgspec.Struct, frozen=True):
     base_urls: BaseUrls
     keys_kept_ms: int
     now_ms: Callable[[], int]
+    refusals: dict[str, Refused] = msgspec.field(default_factory=dict)
+    """What is answered under pressure, by the prefix of the generation."""
 
     async def run(self, scope: Scope, receive: Receive, send: Send, path: RunPath) -> None:
         """Answer one call; FaultError travels to the application, which words it."""
@@ -92,23 +100,68 @@ class RunHandler(msgspec.Struct, frozen=True):
         if (content_type := header(scope, b"content-type")) not in PLAIN_JSON:
             check_content_type(content_type)
         content = await read_whole(scope, receive, self.body_limit, self.body_values)
-        key = None
-        if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
-            key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
-        # How the caller reached us, where links may have to be made or told from a partner's.
-        base_url = self.base_urls.of(scope) if key is not None or call.model.assets.at else ""
-        traceparent = None if (trace := header(scope, b"traceparent")) is None else traceparent_of(trace)
-        command = RunCommand(scope[REQUEST_ID], content, key, base_url, traceparent)
-        admitted = await self.admitter.admit(call, command)
-        if isinstance(admitted, AdmittedRun):
-            execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
-            answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
-            if has_left(scope, receive):
-                raise CallerLeftError
-            headers, content = self._response(answered, admitted.committed)
-        else:
-            headers, content = self._response(admitted, None)
+        workspace_id, places = caller.workspace_id, self.places
+        if not places.in_progress.try_take(workspace_id):
+            await self._wait(places.in_progress, workspace_id, scope, receive)
+        try:
+            admitted = await self._admit(scope, receive, generation, call, content)
+            if isinstance(admitted, AdmittedRun):
+                execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
+                answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
+                if has_left(scope, receive):
+                    raise CallerLeftError
+                headers, content = self._response(answered, admitted.committed)
+            else:
+                headers, content = self._response(admitted, None)
+        finally:
+            places.in_progress.give_back(workspace_id)
         await answer(scope, send, 200, headers, content)
+
+    async def _admit(
+        self, scope: Scope, receive: Receive, generation: Generation, call: CheckedCall, content: bytes
+    ) -> AdmittedRun | Answer:
+        """Admit a run in one of the places for that; FaultError, or CallerLeftError."""
+        caller = call.caller
+        # A large body waits for a process that reads it, and must not keep others from being admitted meanwhile.
+        admissions = self.places.admissions if len(content) <= INLINE_BYTES else None
+        if admissions is not None and not admissions.try_take(caller.workspace_id):
+            await self._wait(admissions, caller.workspace_id, scope, receive)
+        try:
+            key = None
+            if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
+                key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
+            # How the caller reached us, where links may have to be made or told from a partner's.
+            base_url = self.base_urls.of(scope) if key is not None or call.model.assets.at else ""
+            traceparent = None if (trace := header(scope, b"traceparent")) is None else traceparent_of(trace)
+            command = RunCommand(scope[REQUEST_ID], content, key, base_url, traceparent)
+            return await self.admitter.admit(call, command)
+        finally:
+            if admissions is not None:
+                admissions.give_back(caller.workspace_id)
+
+    async def _wait(self, places: FairShares, workspace_id: str, scope: Scope, receive: Receive) -> None:
+        """Wait for one of the places; FaultError, or CallerLeftError where nobody wants the run any more."""
+        await self.places.wait(places, workspace_id)
+        if has_left(scope, receive):
+            places.give_back(workspace_id)
+            raise CallerLeftError
+
+    def refuse_at_once(self, scope: Scope, generation: Generation) -> Refused | None:
+        """The refusal of a run by its head alone, where the server is under pressure; None where it goes its way.
+
+        Thousands a second may be refused so: it is worded once, and none has a line in the log.
+        """
+        try:
+            caller = self.authenticator.remembered(generation.credential(self.credentials, scope))
+        except FaultError:
+            return None
+        if caller is None or not self.places.refuses(caller.workspace_id):
+            return None
+        if (refusal := self.refusals.get(generation.prefix)) is None:
+            status, headers, content = error_response(self.places.refusal, generation, self.names)
+            refusal = status, [*headers, (b"content-length", b"%d" % len(content))], content
+            self.refusals[generation.prefix] = refusal
+        return refusal
 
     def _response(self, answered: Answer, committed: Committed | None) -> tuple[Headers, bytes]:
         """The headers and the body of a success; FaultError for anything else."""

@@ -7,6 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import caller_of
 from fairlead.api.http.schemas import as_time
 from fairlead.api.router.documents import WebhookDeliveries, WebhookDelivery, WebhookSecretShown, WebhookTry
@@ -26,6 +27,7 @@ class WebhookHandlers(msgspec.Struct, frozen=True):
 
     log: DeliveryLog
     secrets: WebhookSecrets
+    base_urls: BaseUrls
 
     async def list_deliveries(self, request: Request) -> Response:
         """`GET …/requests/{request_id}/deliveries`: the run's webhook and its tries; none where it named no URL."""
@@ -42,7 +44,8 @@ class WebhookHandlers(msgspec.Struct, frozen=True):
     async def rotate_webhook_secret(self, request: Request) -> Response:
         """`POST /webhook-secret/rotate`: another secret; the one before signs along for a day. Any body is ignored."""
         caller = self._manager(request)
-        return _answer(_secret(await self.secrets.rotate(caller.workspace_id, caller.actor)))
+        by = self.base_urls.actor_of(request.scope, caller)
+        return _answer(_secret(await self.secrets.rotate(caller.workspace_id, by)))
 
     def _caller(self, request: Request) -> Caller:
         caller = caller_of(request)

@@ -92,7 +92,8 @@ class Caller(msgspec.Struct, frozen=True):
     has a key of its own stored. `single_sign_on` is what governs the key that was used; a token has passed it already.
     One that is `unproven` has shown no credential, and speaks for its workspace because its surface is open.
     `token_kind` is what kind of token was used, None for a key. `role` is that of a member in a session; None for keys
-    and tokens, which may do everything that callers may. One that `is_suspended` may begin nothing.
+    and tokens, which may do everything that callers may. One that `is_suspended` may begin nothing. `subscription` is
+    the tier of the workspace.
     """
 
     workspace_id: str
@@ -110,6 +111,7 @@ class Caller(msgspec.Struct, frozen=True):
     token_kind: TokenKind | None = None
     role: Role | None = None
     is_suspended: bool = False
+    subscription: str = ""
     rate_limits: tuple[RateLimit, ...] = ()
     """Those of the key that was used, and of the models of the workspace."""
     is_unrestricted: bool = False

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.conditions import Condition, all_hold
+from fairlead.domain.pointers import Condition, all_hold
 
 
 class Operation(msgspec.Struct, frozen=True):

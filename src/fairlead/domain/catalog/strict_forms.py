@@ -13,9 +13,8 @@ import msgspec
 
 from fairlead.domain.catalog.operations import Operation, meant
 from fairlead.domain.catalog.schema import VIOLATIONS_MAX
-from fairlead.domain.conditions import exact_text_of
 from fairlead.domain.faults import Violation
-from fairlead.domain.pointers import Pointer
+from fairlead.domain.pointers import Pointer, exact_text_of
 
 RUN_ID: Final = "{run}"
 """What stands for the run's id in a fixed field. A strict body has a UUID of the caller's own there."""

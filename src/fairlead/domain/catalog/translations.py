@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.conditions import text_of
-from fairlead.domain.pointers import Pointer, as_text, find_all, is_plural, put
+from fairlead.domain.pointers import Pointer, as_text, find_all, is_plural, put, text_of
 
 _NO_PLACE: Final = "this provider has no such field"
 _NO_WORD: Final = "this provider cannot express this value"

@@ -5,13 +5,15 @@ from typing import TypeAlias
 
 import msgspec
 
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
 from fairlead.domain.deployments import DeploymentFault, Placement
 from fairlead.domain.faults import Fault
 from fairlead.domain.jobs.faults import JobFault, StorageFull
 from fairlead.domain.jobs.jobs import JobDocuments
 from fairlead.domain.jobs.states import JobState, JobTransition
-from fairlead.domain.work.entries import Claim, Release, Superseded
+from fairlead.domain.work.entries import Claim, Release, Superseded, TakeOver
+from fairlead.domain.work.pools import DEFAULT_POOL
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -31,7 +33,8 @@ class Submission(msgspec.Struct, frozen=True):
     `idempotency_until`. `files` are the ids of those that must not be deleted while the job lives. With a `placement`
     the job was sent to a deployment, which must still take jobs. `job_id` is new; no job of the workspace may be known
     by the `chosen_id`. A workspace that has no room left below its `storage` limits submits none. `workflow` and
-    `extra` are deflated; where they are large, both are empty objects, and `documents` is the blob that holds them.
+    `extra` are deflated; where they are large, both are empty objects, and `documents` is the blob that holds them. The
+    servers of its `pool` execute it.
     """
 
     job_id: str
@@ -53,6 +56,7 @@ class Submission(msgspec.Struct, frozen=True):
     chosen_id: str | None = None
     storage: StorageLimits = UNLIMITED
     documents: JobDocuments | None = None
+    pool: str = DEFAULT_POOL
 
 
 class JobProgress(msgspec.Struct, frozen=True):
@@ -91,7 +95,8 @@ class JobCancel(msgspec.Struct, frozen=True):
     """A job is not wanted any more: one that waits ends here, of one that is executed it is noted.
 
     `only` names the states it may be found in. The `cause` is the caller's `cancel`; or it was `expire`, or `abandon`
-    with the `failure` that tells of it, as JSON.
+    with the `failure` that tells of it, as JSON. The audit log says that it was done `by` somebody who administers;
+    None for its submitter, and for what no person does.
     """
 
     job_id: str
@@ -101,23 +106,10 @@ class JobCancel(msgspec.Struct, frozen=True):
     only: frozenset[JobState] | None = None
     cause: JobTransition = JobTransition.CANCEL
     failure: bytes | None = None
+    by: Actor | None = None
 
 
-class JobTakeOver(msgspec.Struct, frozen=True):
-    """The server that had a job executed fell silent: the job waits for another, or ends if it is not wanted.
-
-    With `is_handed_back` the server itself says so, because it stops: that attempt is not held against the job.
-    """
-
-    job_id: str
-    workspace_id: str
-    attempt: int
-    at: int
-    expires_at: int
-    is_handed_back: bool = False
-
-
-JobEntry: TypeAlias = Submission | Claim | JobProgress | JobEnding | JobCancel | JobTakeOver | Release
+JobEntry: TypeAlias = Submission | Claim | JobProgress | JobEnding | JobCancel | TakeOver | Release
 
 
 class Submitted(msgspec.Struct, frozen=True):

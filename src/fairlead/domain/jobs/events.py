@@ -155,7 +155,13 @@ class ProgressText(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-JobEvent: TypeAlias = Event | QueueChanged | Notice | Preview | ProgressText
+class Counted(msgspec.Struct, frozen=True, tag=True):
+    """How many nodes of the job are done, as the database has it: told where its single events are not heard."""
+
+    nodes_done: int
+
+
+JobEvent: TypeAlias = Event | QueueChanged | Notice | Preview | ProgressText | Counted
 """All that those who watch are told. Only events of the execution are kept with the job; the others are told live."""
 
 
@@ -164,6 +170,10 @@ class EventEnvelope(msgspec.Struct, frozen=True):
 
     Both ids are None where it is no job's. `job_id` is the job's own, and tells it from all others; `public_id` is the
     one that callers know.
+
+    The `attempt` at the job and how many of its events are `kept` by then say where in the life of the job this one
+    belongs, whichever way it comes; `is_kept` says that it is the last of those itself. All are 0 where no server
+    executes the job, or there is none.
     """
 
     workspace_id: str
@@ -171,3 +181,6 @@ class EventEnvelope(msgspec.Struct, frozen=True):
     public_id: str | None
     at: int
     event: JobEvent
+    attempt: int = 0
+    kept: int = 0
+    is_kept: bool = False

@@ -30,13 +30,14 @@ class LabelFilter(msgspec.Struct, frozen=True):
 class ListQuery(msgspec.Struct, frozen=True):
     """Which jobs of a workspace are to be listed, the newest first: those before a number, with all of some labels.
 
-    With a `deployment_id` they are those that were sent there.
+    With a `deployment_id` they are those that were sent there, with a `state` those in it.
     """
 
     limit: int = PAGE_MAX
     before: int | None = None
     labels: Sequence[LabelFilter] = ()
     deployment_id: str | None = None
+    state: JobState | None = None
 
 
 class ListedJob(msgspec.Struct, frozen=True):

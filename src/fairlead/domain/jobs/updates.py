@@ -1,7 +1,7 @@
 """Updates for watchers of one job, its progress and its log (J-13)."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,7 @@ from fairlead.domain.jobs.events import (
     Failed,
     Finished,
     Interrupted,
+    Place,
     Preview,
     Progress,
     Started,
@@ -22,6 +23,8 @@ from fairlead.domain.jobs.events import (
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.outputs import JobOutput
 
+_RUNNING_MAX: Final = 8
+"""How many nodes that are executed are kept with the progress of their job."""
 Level: TypeAlias = Literal["info", "warning", "error"]
 
 
@@ -35,12 +38,19 @@ class ProgressReport(msgspec.Struct, frozen=True):
     steps: float | None = None
 
 
+class StoredProgress(ProgressReport, frozen=True):
+    """How far a job is as it is kept, with the newest of the nodes that are executed: others show them from there."""
+
+    running: Sequence[Place] = ()
+
+
 class ProgressCount:
     """Counts a job's progress. Nodes that others put in their places are not counted: nobody knows how many come."""
 
     def __init__(self, nodes_total: int) -> None:
         self._total = nodes_total
         self._done: set[str] = set()
+        self._running: dict[str, Place] = {}
         self._current: str | None = None
         self._step: tuple[float, float] | None = None
 
@@ -51,9 +61,12 @@ class ProgressCount:
                 self._done.update(nodes)
             case Executing(place=place):
                 self._current, self._step = place.node, None
+                self._running.pop(place.node, None)
+                self._running[place.node] = place
             case Progress(place=place, value=value, most=most):
                 self._current, self._step = place.node, (value, most)
             case Finished(place=place):
+                self._running.pop(place.node, None)
                 if place.parent is None:
                     self._done.add(place.node)
                 if self._current == place.node:
@@ -61,10 +74,11 @@ class ProgressCount:
             case _:
                 pass
 
-    def report(self) -> ProgressReport:
+    def report(self) -> StoredProgress:
         """How far the job is now."""
         step, steps = self._step or (None, None)
-        return ProgressReport(min(len(self._done), self._total), self._total, self._current, step, steps)
+        done, running = min(len(self._done), self._total), list(self._running.values())
+        return StoredProgress(done, self._total, self._current, step, steps, running[-_RUNNING_MAX:])
 
 
 class LogLine(msgspec.Struct, frozen=True):

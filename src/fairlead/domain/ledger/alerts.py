@@ -20,6 +20,7 @@ USUAL_DAYS: Final = 28
 CHANNELS_MAX: Final = 20
 """Alert channels of one workspace."""
 EMAIL_CHARACTERS_MAX: Final = 254
+TARGET_CHARACTERS_MAX: Final = 2048
 
 _DAYS_NEEDED: Final = 7
 _FACTOR: Final = 3

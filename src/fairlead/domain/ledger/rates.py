@@ -15,10 +15,9 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.conditions import Condition, all_hold, text_of
 from fairlead.domain.ledger.markups import NO_MARKUP
 from fairlead.domain.ledger.money import times
-from fairlead.domain.pointers import MISSING, Pointer, find_all, first
+from fairlead.domain.pointers import MISSING, Condition, Pointer, all_hold, find_all, first, text_of
 
 _ONE: Final = Decimal(1)
 _PERCENT: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?%")

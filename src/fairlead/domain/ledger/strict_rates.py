@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
-from fairlead.domain.conditions import Condition, exact_text_of
 from fairlead.domain.faults import Violation
 from fairlead.domain.ledger.rates import (
     Component,
@@ -26,7 +25,7 @@ from fairlead.domain.ledger.rates import (
     line_of,
     quote_of,
 )
-from fairlead.domain.pointers import MISSING, Pointer, find_all, first
+from fairlead.domain.pointers import MISSING, Condition, Pointer, exact_text_of, find_all, first
 
 _WHOLE: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _WHOLE_MAX: Final = 10**18

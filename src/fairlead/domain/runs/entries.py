@@ -8,10 +8,12 @@ from typing import TypeAlias, final
 
 import msgspec
 
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import Fault
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.work.entries import Claim, DocumentBlob, Release, Superseded
+from fairlead.domain.work.entries import Claim, DocumentBlob, Release, Superseded, TakeOver
+from fairlead.domain.work.pools import DEFAULT_POOL
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
@@ -67,7 +69,8 @@ class Admission(msgspec.Struct, frozen=True):
     `request`, or the blob that holds it, is kept while the run is live, so that a takeover can price it and, where that
     is safe, repeat it. With a `ticket` it need not find a slot: it waits for one. A run that goes on with the undecided
     work of an earlier one begins with that `work` and takes over its idempotency key. `least` is the least it was
-    estimated to cost, `dropped` a JSON array of what a translation left out, None for nothing.
+    estimated to cost, `dropped` a JSON array of what a translation left out, None for nothing. Servers of its
+    `pool` execute a queued one.
     """
 
     run_id: str
@@ -88,17 +91,7 @@ class Admission(msgspec.Struct, frozen=True):
     dropped: str | None = None
     ticket: QueueTicket | None = None
     work: "EarlierWork | None" = None
-
-
-@final
-class TakeOver(msgspec.Struct, frozen=True):
-    """A server takes a run over whose server fell silent. The writes of the old one name the old attempt in vain."""
-
-    run_id: str
-    workspace_id: str
-    attempt: int
-    server_id: str
-    at: int
+    pool: str = DEFAULT_POOL
 
 
 @final
@@ -106,7 +99,8 @@ class Withdrawal(msgspec.Struct, frozen=True):
     """A queued run is not wanted any more (R-35), or has waited too long; `kept` is what its collectors are told.
 
     One that waits ends here and is never dispatched. Of one that a worker has claimed it is noted, where it was
-    cancelled, for anyone who works on it; what became too old has then been in time.
+    cancelled, for anyone who works on it; what became too old has then been in time. The audit log says that it was
+    done `by` somebody who administers; None for its caller, and for what no person does.
     """
 
     run_id: str
@@ -114,6 +108,7 @@ class Withdrawal(msgspec.Struct, frozen=True):
     reason: str
     kept: KeptResult
     at: int
+    by: Actor | None = None
 
 
 @final
@@ -225,7 +220,7 @@ class Withdrawn(msgspec.Struct, frozen=True):
 class CancelNoted(msgspec.Struct, frozen=True):
     """The run is under way, and it is noted that it is not wanted: at the server that works on it."""
 
-    server_id: str
+    server_id: str | None
 
 
 class HasEnded(msgspec.Struct, frozen=True):

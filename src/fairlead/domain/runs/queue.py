@@ -7,6 +7,8 @@ import enum
 import math
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -70,6 +72,22 @@ def retry_after_working(elapsed_ms: int) -> int:
     return max(1, min(WORKING_MAX, elapsed_ms // 4000))
 
 
+def interval_between(claims: Sequence[int]) -> float | None:
+    """The time from one claim of a workspace's runs to the next, in milliseconds: the younger, the more it counts.
+
+    `claims` are the times of some, the oldest first; None where there are fewer than two.
+    """
+    interval_ms: float | None = None
+    for before, after in pairwise(claims):
+        interval_ms = _weighted(interval_ms, after - before)
+    return interval_ms
+
+
+def _weighted(interval_ms: float | None, passed_ms: int) -> float:
+    passed = max(0, min(_INTERVAL_MAX_MS, passed_ms))  # a clock that was set back took no time
+    return passed if interval_ms is None else interval_ms + _WEIGHT * (passed - interval_ms)
+
+
 class _Claims(msgspec.Struct):
     """What is remembered of a workspace: when its last claim was, and the weighted mean of the time between claims."""
 
@@ -78,7 +96,7 @@ class _Claims(msgspec.Struct):
 
 
 class Throughput:
-    """How long each workspace lately took from one claim to the next: the younger an interval, the more it counts.
+    """How long each workspace lately took from one claim of this server to the next; `interval_between` weighs it.
 
     At most `workspaces_max` workspaces are remembered; the one noted or asked about longest ago goes first.
     """
@@ -99,9 +117,7 @@ class Throughput:
                 self._claims.popitem(last=False)
             return
         self._claims.move_to_end(workspace_id)
-        passed = max(0, min(_INTERVAL_MAX_MS, now_ms - claims.last_ms))  # a clock that was set back took no time
-        before = passed if claims.interval_ms is None else claims.interval_ms
-        claims.interval_ms = before + _WEIGHT * (passed - before)
+        claims.interval_ms = _weighted(claims.interval_ms, now_ms - claims.last_ms)
         claims.last_ms = now_ms
 
     def interval_ms(self, workspace_id: str) -> float | None:

@@ -1,8 +1,16 @@
 """Entries that runs and jobs share. Times are in ms since 1970."""
 
-from typing import final
+from typing import NamedTuple, final
 
 import msgspec
+
+
+class Released(NamedTuple):
+    """Work that may be claimed: its id, its workspace's, and the pool whose servers may."""
+
+    id: str
+    workspace_id: str
+    pool: str
 
 
 @final
@@ -20,6 +28,23 @@ class Release(msgspec.Struct, frozen=True):
     """Give free slots of a workspace to the work that waits for one, because a limit of the workspace was raised."""
 
     workspace_id: str
+
+
+@final
+class TakeOver(msgspec.Struct, frozen=True):
+    """The server that had work fell silent: the work is another's, and what the old one writes names an old attempt.
+
+    A run goes on at `server_id`. A job waits for any server, or ends where it is not wanted, and is then forgotten at
+    `expires_at`. With `is_handed_back` its server itself says so, because it stops: that is not held against the job.
+    """
+
+    id: str
+    workspace_id: str
+    attempt: int
+    server_id: str | None
+    at: int
+    expires_at: int = 0
+    is_handed_back: bool = False
 
 
 @final

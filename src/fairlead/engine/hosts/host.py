@@ -89,6 +89,7 @@ class Host:
                 len(validated.graph),
                 sum(node.class_type in self._loaded.partner_nodes for node in validated.graph.values()),
                 _told({node: found.as_dict() for node, found in validated.node_faults.items()}),
+                sorted({node.class_type for node in validated.graph.values() if node.class_type is not None}),
             )
         except InvalidGraphError as error:
             faults = {node: found.as_dict() for node, found in error.node_faults.items()}

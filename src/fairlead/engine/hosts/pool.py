@@ -251,7 +251,7 @@ class Hosts:
                 checked = await host.take(found.workflow)
             except (OSError, ValueError) as error:
                 raise EngineUnavailableError("the checked workflow was lost on its way") from error
-            return Checked(checked, found.outputs, found.nodes, found.partner_nodes, found.node_errors)
+            return Checked(checked, found.outputs, found.nodes, found.partner_nodes, found.node_errors, found.classes)
 
         result = await self._checking.ask(workspace_id, needed, check)
         self._needed[job_id] = needed

@@ -162,7 +162,7 @@ class Checked(msgspec.Struct, Generic[D], frozen=True, tag=True):
     """A workflow that can be executed: its graph with constants as they are taken, and the outputs to make.
 
     `node_errors` is a JSON object of what is wrong with outputs that are left out. `partner_nodes` says how
-    many nodes are partners' models.
+    many nodes are partners' models, `classes` which classes the graph names.
     """
 
     workflow: D
@@ -170,6 +170,7 @@ class Checked(msgspec.Struct, Generic[D], frozen=True, tag=True):
     nodes: int
     partner_nodes: int
     node_errors: bytes = b"{}"
+    classes: Sequence[str] = ()
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):

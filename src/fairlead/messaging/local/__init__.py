@@ -1,5 +1,7 @@
 """Messaging within one process: what is published is there at once, and goes to nobody else."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from fairlead.messaging.event_hub import HubLimits
@@ -8,10 +10,19 @@ from fairlead.messaging.local.wakeups import LocalWakeups
 
 
 class LocalMessaging(msgspec.Struct, frozen=True):
-    """Both ports, within this process."""
+    """All ports, within this process."""
 
     events: LocalEventHub
     wakeups: LocalWakeups
+
+    @property
+    def relay(self) -> LocalEventHub:
+        """The hub, which also tells of what others have published."""
+        return self.events
+
+    def counts(self) -> Mapping[str, int]:
+        """No messages, as there is nobody to bring them to."""
+        return {}
 
 
 def local_messaging(limits: HubLimits | None = None) -> LocalMessaging:

@@ -4,32 +4,50 @@ Publishers never wait for subscribers. Everything happens in the thread of the e
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError
 from fairlead.domain.jobs.events import EventEnvelope, Failed, Interrupted, Preview, QueueChanged, Succeeded
 from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
+from fairlead.messaging.event_relay import JobMark
 from fairlead.messaging.local.live_jobs import LiveJobs
 from fairlead.messaging.local.subscriptions import LocalRunWatch, LocalSubscription, SizedBroadcast
+from fairlead.messaging.local.told import ToldJobs
 
 _GATHER_SECONDS: Final = 0.001
-"""How long events wait for others that come right after some were sent: a small job is then sent in three writes
+"""How long after some were sent others wait, for those that come with them: a small job is then sent in three writes
 instead of six. The end of a job never waits."""
+_HEARD_SECONDS: Final = 2.0
+"""How long a job counts as heard from a messenger after something that is only told live: it tells again each second,
+or the messenger is away."""
+
+
+def _nobody(workspace_id: str, *, is_watched: bool) -> None:
+    del workspace_id, is_watched
 
 
 class LocalEventHub:
-    """Passes events on to the subscriptions of this process."""
+    """Passes events on to the subscriptions of this process, and what others have published (`EventRelay`) as well.
 
-    def __init__(self, limits: HubLimits | None = None) -> None:
+    `watching` is called when a workspace has its first subscription or watch of a run here, and when it has none left.
+    """
+
+    def __init__(self, limits: HubLimits | None = None, watching: Callable[..., None] = _nobody) -> None:
         self._limits = limits or HubLimits()
+        self._watching = watching
+        self._watchers: dict[str, int] = {}
+        """How many subscriptions and watches of runs each workspace has."""
+        self._told: dict[str, ToldJobs] = {}
         self._subscriptions: dict[str, dict[LocalSubscription, None]] = {}
         self._count = 0
         self._jobs = LiveJobs()
         self._ended_jobs: dict[str, list[str]] = {}
-        self._gathering: dict[str, bool] = {}
-        """The workspaces that were sent something a moment ago, and whether there was more since."""
+        self._sent_at: dict[str, float] = {}
+        """When each workspace was last sent something, by the clock of the event loop."""
+        self._gathering: set[str] = set()
+        """The workspaces for which something waits."""
         self._run_watches: dict[tuple[str, str], set[LocalRunWatch]] = {}
         self._is_closed = False
 
@@ -39,8 +57,66 @@ class LocalEventHub:
         That nothing more will be told of a job goes with the QueueChanged that follows its end, as clients expect it;
         where none follows soon, it goes alone.
         """
+        told = self._told.get(envelope.workspace_id)
+        if told is None or told.own(envelope):
+            self._tell(envelope, is_ours=True)
+
+    def hear(self, envelope: EventEnvelope) -> None:
+        """Tell subscriptions of an event that a messenger brings, where it follows what they were told."""
+        told = self._told.get(envelope.workspace_id)
+        if told is not None and told.heard(envelope, asyncio.get_running_loop().time()):
+            self._tell(envelope, is_ours=False)
+
+    def relay(self, envelope: EventEnvelope) -> None:
+        """Tell subscriptions of an event that was read, unless they were told."""
+        told = self._told.get(envelope.workspace_id)
+        if told is not None and not self._jobs.has_seen(envelope) and told.read(envelope):
+            self._tell(envelope, is_ours=False)
+
+    def relay_run(self, change: RunChanged) -> None:
+        """Tell watches of a change that was read."""
+        self.publish_run(change)
+
+    def watched(self) -> Collection[str]:
+        """The workspaces with subscriptions."""
+        return self._subscriptions.keys()
+
+    def watched_runs(self) -> Collection[tuple[str, str]]:
+        """The runs that are watched, each with its workspace before it."""
+        return self._run_watches.keys()
+
+    def begin(self, workspace_id: str, remaining: int, jobs: Iterable[JobMark]) -> None:
+        """Take over how a watched workspace stands."""
+        if (told := self._told.get(workspace_id)) is not None:
+            told.begin(remaining, jobs)
+
+    def has_begun(self, workspace_id: str) -> bool:
+        """Whether it was said how a workspace stands since it is watched."""
+        told = self._told.get(workspace_id)
+        return told is not None and told.has_begun
+
+    def is_heard(self, job_id: str, workspace_id: str) -> bool:
+        """Whether what a job does is heard as it happens."""
+        told = self._told.get(workspace_id)
+        at = None if told is None else told.heard_at(job_id)
+        return at is not None and asyncio.get_running_loop().time() - at < _HEARD_SECONDS
+
+    def turn(self, workspace_id: str) -> int:
+        """A number that changes whenever subscriptions are told how many jobs remain."""
+        told = self._told.get(workspace_id)
+        return 0 if told is None else told.turn
+
+    def relay_remaining(self, workspace_id: str, remaining: int, at: int, turn: int) -> None:
+        """Tell how many jobs remain, where that is new and was read after `turn`."""
+        told = self._told.get(workspace_id)
+        if told is not None and told.turn == turn and told.remaining != remaining:
+            self._tell(EventEnvelope(workspace_id, None, None, at, QueueChanged(remaining)), is_ours=False)
+
+    def _tell(self, envelope: EventEnvelope, *, is_ours: bool) -> None:
         workspace_id = envelope.workspace_id
-        progress = self._jobs.note(envelope)
+        progress = self._jobs.note(envelope, is_ours=is_ours)
+        if isinstance(envelope.event, QueueChanged) and (told := self._told.get(workspace_id)) is not None:
+            told.note_remaining(envelope.event.remaining)
         ended_jobs = self._ended_jobs.pop(workspace_id, ()) if isinstance(envelope.event, QueueChanged) else ()
         subscriptions = self._subscriptions.get(workspace_id)
         if not subscriptions:
@@ -50,11 +126,8 @@ class LocalEventHub:
             self._wake(workspace_id)
             if envelope.public_id is not None:
                 self._note_ended(workspace_id, envelope.public_id)
-        elif workspace_id in self._gathering:
-            self._gathering[workspace_id] = True
-        else:
-            self._wake(workspace_id)
-            self._gather(workspace_id)
+        elif workspace_id not in self._gathering:
+            self._send_soon(workspace_id)
 
     def subscribe(self, workspace_id: str) -> LocalSubscription:
         """Subscribe to a workspace from now on; FaultError where the limit of subscribers is reached."""
@@ -68,8 +141,11 @@ class LocalEventHub:
         if self._is_closed:
             subscription.end(CloseReason.STOPPED)
             return subscription
+        if workspace_id not in self._subscriptions:
+            self._told[workspace_id] = ToldJobs()
         self._subscriptions.setdefault(workspace_id, {})[subscription] = None
         self._count += 1
+        self._count_watcher(workspace_id, 1)
         return subscription
 
     def publish_run(self, change: RunChanged) -> None:
@@ -81,10 +157,11 @@ class LocalEventHub:
         """Hear of the changes of a run from now on."""
         watch = LocalRunWatch(lambda ended: self._leave_run((workspace_id, run_id), ended))
         self._run_watches.setdefault((workspace_id, run_id), set()).add(watch)
+        self._count_watcher(workspace_id, 1)
         return watch
 
     def newest_preview(self, job_id: str) -> Preview | None:
-        """The newest preview of a job that is executed here; None where there is none."""
+        """The newest preview of a job, as far as it was published or heard here; None where there is none."""
         return self._jobs.newest_preview(job_id)
 
     def close(self) -> None:
@@ -101,27 +178,46 @@ class LocalEventHub:
             del subscriptions[subscription]
             self._count -= 1
             if not subscriptions:
-                del self._subscriptions[workspace_id]
+                del self._subscriptions[workspace_id], self._told[workspace_id]
+                self._sent_at.pop(workspace_id, None)
+                self._jobs.forget_others(workspace_id)
+            self._count_watcher(workspace_id, -1)
 
     def _leave_run(self, key: tuple[str, str], watch: LocalRunWatch) -> None:
         watches = self._run_watches.get(key, set())
-        watches.discard(watch)
+        if watch in watches:
+            watches.discard(watch)
+            self._count_watcher(key[0], -1)
         if not watches:
             self._run_watches.pop(key, None)
+
+    def _count_watcher(self, workspace_id: str, change: int) -> None:
+        before = self._watchers.pop(workspace_id, 0)
+        if before + change:
+            self._watchers[workspace_id] = before + change
+        if not before or not before + change:
+            self._watching(workspace_id, is_watched=not before)
 
     def _wake(self, workspace_id: str) -> None:
         for subscription in self._subscriptions.get(workspace_id, ()):
             subscription.wake()
 
-    def _gather(self, workspace_id: str) -> None:
-        """Let what comes in the next moment wait, and wake subscribers at its end."""
-        self._gathering[workspace_id] = False
-        asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._gathered, workspace_id)
-
-    def _gathered(self, workspace_id: str) -> None:
-        if self._gathering.pop(workspace_id):
+    def _send_soon(self, workspace_id: str) -> None:
+        """Wake subscribers now, or a moment after they were last woken."""
+        loop = asyncio.get_running_loop()
+        now, due = loop.time(), self._sent_at.get(workspace_id, 0.0) + _GATHER_SECONDS
+        if now < due:
+            self._gathering.add(workspace_id)
+            loop.call_at(due, self._send_gathered, workspace_id)
+        else:
+            self._sent_at[workspace_id] = now
             self._wake(workspace_id)
-            self._gather(workspace_id)
+
+    def _send_gathered(self, workspace_id: str) -> None:
+        self._gathering.discard(workspace_id)
+        if workspace_id in self._subscriptions:
+            self._sent_at[workspace_id] = asyncio.get_running_loop().time()
+            self._wake(workspace_id)
 
     def _note_ended(self, workspace_id: str, public_id: str) -> None:
         self._ended_jobs.setdefault(workspace_id, []).append(public_id)

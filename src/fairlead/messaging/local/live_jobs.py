@@ -31,6 +31,7 @@ class _LiveJob(msgspec.Struct):
     """What began last in a job, its newest preview, and how far the nodes are that run."""
 
     workspace_id: str
+    is_ours: bool
     executing: EventEnvelope | None = None
     preview: Preview | None = None
     running: OrderedDict[str, NodeProgress] = msgspec.field(default_factory=OrderedDict)
@@ -72,16 +73,33 @@ class LiveJobs:
         job = self._jobs.get(job_id)
         return None if job is None else job.preview
 
-    def note(self, envelope: EventEnvelope) -> Sequence[NodeProgress]:
+    def has_seen(self, envelope: EventEnvelope) -> bool:
+        """Whether it is known already that a node has begun, or is through."""
+        job = None if envelope.job_id is None else self._jobs.get(envelope.job_id)
+        match envelope.event:
+            case Executing(place):
+                return job is not None and place.node in job.running
+            case Finished(place):
+                return job is None or place.node not in job.running
+            case _:
+                return False
+
+    def forget_others(self, workspace_id: str) -> None:
+        """Forget the jobs of a workspace that other servers execute: from now on, their ends may not be heard here."""
+        others = [id_ for id_, job in self._jobs.items() if job.workspace_id == workspace_id and not job.is_ours]
+        for job_id in others:
+            del self._jobs[job_id]
+
+    def note(self, envelope: EventEnvelope, *, is_ours: bool = True) -> Sequence[NodeProgress]:
         """Take note of an event of a job, until its end; return the progress that is told with it."""
         job_id = envelope.job_id
         if job_id is None:
             return ()
         match envelope.event:
             case Started():
-                self._remember(job_id, envelope.workspace_id)
+                self._remember(job_id, envelope.workspace_id, is_ours=is_ours)
             case Executing(place):
-                job = self._jobs.get(job_id) or self._remember(job_id, envelope.workspace_id)
+                job = self._jobs.get(job_id) or self._remember(job_id, envelope.workspace_id, is_ours=is_ours)
                 job.executing = envelope
                 return job.note(NodeProgress(place))
             case Preview() as preview if job_id in self._jobs:
@@ -98,8 +116,8 @@ class LiveJobs:
                 pass
         return ()
 
-    def _remember(self, job_id: str, workspace_id: str) -> _LiveJob:
-        job = self._jobs[job_id] = _LiveJob(workspace_id)
+    def _remember(self, job_id: str, workspace_id: str, *, is_ours: bool) -> _LiveJob:
+        job = self._jobs[job_id] = _LiveJob(workspace_id, is_ours)
         if len(self._jobs) > _JOBS_MAX:
             self._jobs.popitem(last=False)
         return job

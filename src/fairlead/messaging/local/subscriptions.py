@@ -10,6 +10,7 @@ import msgspec
 
 from fairlead.domain.jobs.events import (
     Cached,
+    Counted,
     EventEnvelope,
     Executed,
     Failed,
@@ -151,9 +152,11 @@ def _size(broadcast: Broadcast) -> int:
 
 def _live_key(envelope: EventEnvelope | None) -> _LiveKey | None:
     """What an event that only matters live is about: only the newest about it is worth telling."""
-    if envelope is not None and isinstance(envelope.event, Preview | Progress | ProgressText):
+    if envelope is None:
+        return None
+    if isinstance(envelope.event, Preview | Progress | ProgressText):
         return type(envelope.event), envelope.job_id, envelope.event.place.node
-    return None
+    return (Counted, envelope.job_id, "") if isinstance(envelope.event, Counted) else None
 
 
 class LocalRunWatch:

@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ from fairlead.identity.tokens import InvalidTokenError, TokenVerifier, TokenVeri
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import sessions, workspaces
 from fairlead.storage.accounts.sessions import Lifetime, NoSessionError
-from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
 
 _CACHE_MAX: Final = 10_000
 _CACHE_SECONDS: Final = 1.0
@@ -150,7 +150,7 @@ class Authenticator:
         digest, now = digest_of(session.text), self._clock.now_ms()
         last_seen: list[int] = []
 
-        def find(connection: Any) -> Caller | None:
+        def find(connection: Transaction) -> Caller | None:
             found = sessions.caller_by_session(connection, digest, session.workspace, Lifetime.at(now))
             last_seen.append(found.seen_at)
             return found.caller

@@ -1,30 +1,30 @@
 """API keys: issued once, kept as digests, revoked for good."""
 
 import secrets
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.ledger.budgets import Budget
+from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.accounts.authenticate import digest_of
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import workspace_records, workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.workspace_records import KeyRecord
 from fairlead.storage.accounts.workspaces import UnknownKeyError
-from fairlead.storage.db.database import Database, Work
+from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import budgets
+from fairlead.storage.ledger.budgets import KeyChanges
 
 __all__ = [
     "IssuedKey",
+    "KeyChanges",
     "KeyRecord",
     "UnknownKeyError",
-    "change_budget",
     "change_key",
-    "change_team",
     "find_key",
     "hint_of",
     "issue_key",
@@ -32,8 +32,6 @@ __all__ = [
     "make_secret",
     "revoke_key",
 ]
-
-T = TypeVar("T")
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_BYTES: Final = 32
@@ -93,58 +91,41 @@ async def find_key(database: Database, text: str) -> str | None:
 async def revoke_key(database: Database, key_id: str, clock: Clock, by: Actor = SERVER) -> bool:
     """Revoke a key by id; False when no living key has it. No run is admitted with it from this moment on."""
     now = clock.now_ms()
+
+    def describe(revoked: tuple[bool, str, str]) -> Act:
+        _, workspace_id, hint = revoked
+        return Act("key.revoked", workspace_id, hint, {"id": key_id})
+
+    work = workspaces.on_living_key(key_id, lambda c: workspaces.revoke_key(c, key_id, now))
     try:
-        await _change(database, key_id, lambda c: workspaces.revoke_key(c, key_id, now), "revoked", {}, clock, by)
+        await database.write(with_entry(work, by, describe, now))
     except UnknownKeyError:
         return False
     return True
 
 
-async def change_budget(
-    database: Database,
-    key_id: str,
-    change: Callable[[Budget | None], Budget | None],
-    clock: Clock,
-    by: Actor = SERVER,
-) -> Budget | None:
-    """Replace the budget of a key by the result of `change`, and return that; UnknownKeyError."""
-    now, today, fresh = clock.now_ms(), clock.today(), new_id()
-    work = partial(budgets.change_key_budget, key_id=key_id, change=change, budget_id=fresh, now=now, today=today)
-    return await _change(database, key_id, work, "changed", {"what": "budget"}, clock, by)
-
-
-async def change_team(database: Database, key_id: str, team: str | None, clock: Clock, by: Actor = SERVER) -> None:
-    """Put a key into a team, or into none; its spending goes with it. UnknownKeyError."""
-    today = clock.today()
-    work = partial(budgets.change_team, key_id=key_id, team=team, today=today)
-    await _change(database, key_id, work, "changed", {"team": team}, clock, by)
-
-
 async def change_key(
-    database: Database, key_id: str, changes: Mapping[str, object], clock: Clock, by: Actor = SERVER
-) -> None:
-    """Change label, models, or the organization of a key's account and whether it governs (J-11); UnknownKeyError."""
-    work = partial(workspaces.change_key, key_id=key_id, changes=changes)
-    await _change(database, key_id, work, "changed", changes, clock, by)
+    database: Database, key_id: str, changes: KeyChanges, clock: Clock, by: Actor = SERVER
+) -> Budget | None:
+    """Change a living key, all of it or nothing; its budget then, None also where that is not changed.
 
+    UnknownKeyError, and what the change of the budget raises.
+    """
+    now, today, fresh = clock.now_ms(), clock.today(), new_id()
+    work = partial(budgets.change_key, key_id=key_id, changes=changes, budget_id=fresh, now=now, today=today)
 
-async def _change(
-    database: Database,
-    key_id: str,
-    work: Work[T],
-    what: str,
-    detail: Mapping[str, object],
-    clock: Clock,
-    by: Actor,
-) -> T:
-    """Change a living key; UnknownKeyError."""
-
-    def describe(changed: tuple[T, str, str]) -> Act:
-        _, workspace_id, hint = changed
-        return Act(f"key.{what}", workspace_id, hint, {"id": key_id, **detail})
+    def describe(changed: tuple[Budget | None, str, str]) -> Act:
+        bound, workspace_id, hint = changed
+        detail = {"id": key_id, **changes.fields}
+        if changes.team is not msgspec.UNSET:
+            detail["team"] = changes.team
+        if changes.budget is not None:
+            detail["budget"] = None if bound is None else as_dollars(bound.limit)
+            detail["budget_period"] = None if bound is None else bound.period
+        return Act("key.changed", workspace_id, hint, detail)
 
     work_on_key = workspaces.on_living_key(key_id, work)
-    return (await database.write(with_entry(work_on_key, by, describe, clock.now_ms())))[0]
+    return (await database.write(with_entry(work_on_key, by, describe, now)))[0]
 
 
 async def list_records(

@@ -12,8 +12,11 @@ from fairlead.storage.accounts.rate_limits import LimitRecord, Scope, TooManyLim
 from fairlead.storage.db.database import Database
 
 __all__ = [
+    "LIMITS_MAX",
+    "PER_MINUTE_MAX",
     "BadLimitError",
     "LimitRecord",
+    "Scope",
     "TooManyLimitsError",
     "UnknownLimitError",
     "delete_limit",
@@ -23,6 +26,7 @@ __all__ = [
 
 LIMITS_MAX: Final = 1_000
 """Limits of one workspace: those of its models are read with each of its callers."""
+PER_MINUTE_MAX: Final = 1_000_000_000
 
 
 class BadLimitError(Exception):

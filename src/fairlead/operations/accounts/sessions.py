@@ -18,6 +18,7 @@ from fairlead.operations.accounts.keys import make_secret
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import members, sessions
 from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.accounts.members import Member
 from fairlead.storage.accounts.sessions import Lifetime, NewSession, NoSessionError, Session
 from fairlead.storage.db.database import Database
 
@@ -107,6 +108,15 @@ class Sessions:
         act, now = Act("session.ended", detail={"id": session_id}), self._clock.now_ms()
         work = with_entry(lambda c: sessions.end_session(c, member_id, session_id), by, lambda _: act, now)
         await self._database.write(work)
+
+    async def end_all(self, member: Member, by: Actor) -> None:
+        """End every session of a member."""
+        now = self._clock.now_ms()
+
+        def describe(ended: int) -> Act:
+            return Act("session.all_ended", target=member.email or member.name, detail={"sessions": ended})
+
+        await self._database.write(with_entry(lambda c: sessions.end_sessions(c, member.id), by, describe, now))
 
     async def _by_personal_key(self, text: str) -> tuple[Principal, str]:
         digest = digest_of(text)

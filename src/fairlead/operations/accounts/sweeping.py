@@ -1,15 +1,30 @@
 """What ends by time: sessions that have ended are forgotten, and workspaces end whose deletion was not taken back.
 
+The audit log, revoked keys and inputs are kept for as long as the settings say, which is for ever where they do not.
+
 Of a workspace that has ended its books stay, because they must prove the runs of others' invoices; everything by which
 it could act or be entered is gone, its files expire, and its name is free again.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+
 from fairlead.domain.accounts.rights import SERVER
+from fairlead.domain.days import DAY_MS
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
-from fairlead.storage.accounts import sessions, workspace_records
+from fairlead.storage.accounts import audit_log, sessions, workspace_records, workspaces
 from fairlead.storage.accounts.sessions import Lifetime
+from fairlead.storage.assets import files
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
+
+Forget: TypeAlias = Callable[..., int]
+"""Deletes up to `limit` records of before a time, `before` (ms), over a connection; how many there were."""
+_FORGOTTEN_AT_ONCE: Final = 500
+_PAUSE_MS: Final = 3_600_000
 
 
 class AccountSweeper:
@@ -38,3 +53,43 @@ class AccountSweeper:
             return 0
         forgotten = await self._database.write(lambda c: sessions.forget_ended(c, lifetime))
         return forgotten + await self._database.write(lambda c: workspace_records.end_due(c, SERVER, now))
+
+
+class KeptDays(msgspec.Struct, frozen=True):
+    """For how many days records are kept; 0 is for ever."""
+
+    audit_log: int = 0
+    revoked_keys: int = 0
+    inputs: int = 0
+
+
+class RecordSweeper:
+    """Forgets old records, a batch at a time. What was looked through and had none is looked at again in an hour."""
+
+    def __init__(self, database: Database, clock: Clock, observe: Observer, kept: KeptDays) -> None:
+        self._database = database
+        self._clock = clock
+        self._observe = observe
+        forgotten: tuple[tuple[int, Forget], ...] = (
+            (kept.audit_log, audit_log.forget_entries),
+            (kept.revoked_keys, workspaces.forget_revoked_keys),
+            (kept.inputs, files.delete_old_inputs),
+        )
+        self._due = {forget: (days, 0) for days, forget in forgotten if days}
+
+    async def forget(self) -> int:
+        """Forget a batch of each; how many records, 0 when there are none left."""
+        now, sum_ = self._clock.now_ms(), 0
+        for forget, (days, due_at) in self._due.items():
+            if now < due_at:
+                continue
+            work = partial(forget, before=now - days * DAY_MS, limit=_FORGOTTEN_AT_ONCE)
+            try:
+                count = await self._database.write(work)
+            except DatabaseUnavailableError as error:
+                self._observe(DatabaseTrouble("forget old records", str(error)))
+                return 0
+            if count == 0:
+                self._due[forget] = (days, now + _PAUSE_MS)
+            sum_ += count
+        return sum_

@@ -1,7 +1,9 @@
 """Workspaces: made, changed, paid for; and the first one of a new installation."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -76,29 +78,43 @@ def usual_subscription(tiers: Tiers) -> str:
     return first_of(tiers.subscriptions)[0]
 
 
-async def create_workspace(database: Database, new: NewWorkspace, clock: Clock, by: Actor = SERVER) -> str:
-    """Make a workspace and return its id; BadNameError, NameTakenError."""
+async def create_workspace(
+    database: Database,
+    new: NewWorkspace,
+    clock: Clock,
+    by: Actor = SERVER,
+    storage: Mapping[str, int | None] = MappingProxyType({}),
+) -> str:
+    """Make a workspace and return its id; `storage` as in `change_workspace`. BadNameError, NameTakenError."""
     if not is_workspace_name(new.name):
         raise BadNameError(new.name)
     workspace_id, now = new_id(), clock.now_ms()
     act = Act("workspace.created", workspace_id, new.name, {"billing": new.billing})
-    await database.write(
-        with_entry(lambda c: workspaces.create_workspace(c, workspace_id, new, now), by, lambda _: act, now)
-    )
+    work = partial(workspace_records.create_workspace, id_=workspace_id, new=new, now=now, storage=storage)
+    await database.write(with_entry(work, by, lambda _: act, now))
     return workspace_id
 
 
 async def change_workspace(
-    database: Database, name_or_id: str, changes: Mapping[str, object], clock: Clock, by: Actor = SERVER
+    database: Database,
+    name_or_id: str,
+    changes: Mapping[str, object],
+    clock: Clock,
+    by: Actor = SERVER,
+    storage: Mapping[str, int | None] = MappingProxyType({}),
 ) -> str:
-    """Change some settings of a workspace, and return its id; UnknownWorkspaceError."""
-    now = clock.now_ms()
+    """Change some settings of a workspace, and return its id; UnknownWorkspaceError.
+
+    `storage` are limits of its own of what it keeps, `bytes_limit` and `files_limit`: 0 for none, None for those of the
+    settings.
+    """
+    detail = told_changes(changes) | {f"storage_{name}": value for name, value in storage.items()}
 
     def describe(changed: tuple[str, str]) -> Act:
-        return Act("workspace.changed", *changed, told_changes(changes))
+        return Act("workspace.changed", *changed, detail)
 
-    work = partial(workspaces.change_named_workspace, name_or_id=name_or_id, changes=changes)
-    return (await database.write(with_entry(work, by, describe, now)))[0]
+    work = partial(workspace_records.change_workspace, name_or_id=name_or_id, changes=changes, storage=storage)
+    return (await database.write(with_entry(work, by, describe, clock.now_ms())))[0]
 
 
 async def suspend_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
@@ -197,21 +213,6 @@ async def list_storage(database: Database, usual: StorageLimits) -> list[dict[st
     return rows
 
 
-async def limit_storage(
-    database: Database, name_or_id: str, changes: dict[str, int | None], clock: Clock, by: Actor = SERVER
-) -> None:
-    """Give a workspace limits of its own, `bytes_limit` and `files_limit`: 0 for none, None for those of the settings.
-
-    UnknownWorkspaceError.
-    """
-
-    def describe(changed: tuple[str, str]) -> Act:
-        return Act("workspace.changed", *changed, {f"storage_{name}": value for name, value in changes.items()})
-
-    work = partial(storage_usage.limit_named_workspace, name_or_id=name_or_id, changes=changes)
-    await database.write(with_entry(work, by, describe, clock.now_ms()))
-
-
 async def bootstrap(
     database: Database, key_prefix: str, subscription: tuple[str, int], clock: Clock
 ) -> IssuedKey | None:
@@ -228,6 +229,15 @@ async def bootstrap(
     except NameTakenError:  # another server started at the same moment, and was first
         return None
     return await issue_key(database, DEFAULT_NAME, "first key", None, key_prefix, clock)
+
+
+async def installation_name(database: Database) -> str:
+    """What all servers of a database call it where others could listen: it is told nowhere else, and never changes.
+
+    It is derived from the id of the first workspace, which no row ever loses.
+    """
+    first = await database.read(workspaces.first_workspace_id)
+    return hashlib.sha256(f"fairlead: the name of an installation\n{first}".encode()).hexdigest()[:32]
 
 
 def told_changes(changes: Mapping[str, object]) -> dict[str, object]:

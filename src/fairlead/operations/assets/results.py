@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,15 +15,15 @@ from fairlead.domain.faults import FaultError, Forbidden, InternalError, Request
 from fairlead.domain.pointers import Pointer
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import LinkParts, LinkRefusedError, Links
+from fairlead.observing.blobs import AssetsSwept, BlobTrouble
 from fairlead.observing.observations import (
     AssetCopied,
     AssetCopyFailed,
-    AssetsSwept,
-    BlobTrouble,
     DatabaseTrouble,
     Observer,
     UnexpectedError,
 )
+from fairlead.operations.assets.shared_store import unreadable_fault
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.results import Asset, delete_expired, find_asset, insert_assets, named_blobs
 from fairlead.storage.blobs.store import (
@@ -325,8 +325,15 @@ class ServedAsset(msgspec.Struct, frozen=True):
     seconds_left: int
 
 
+StoreLinks: TypeAlias = Callable[[str, int, str, str], str]
+"""Makes a link straight to a blob in its store: for how many seconds, with which media type and disposition."""
+
+
 class AssetReader:
-    """Finds what a signed link leads to. `look_up` reads what an id stands for; where none is given, an asset."""
+    """Finds what a signed link leads to. `look_up` reads what an id stands for; where none is given, an asset.
+
+    With `store_links` the bytes are fetched from the store itself.
+    """
 
     def __init__(
         self,
@@ -335,7 +342,9 @@ class AssetReader:
         database: Database,
         clock: Clock,
         look_up: Callable[[str], Work[Kept | None]] | None = None,
+        store_links: StoreLinks | None = None,
     ) -> None:
+        self._store_links = store_links
         self._links = links
         self._blobs = blobs
         self._database = database
@@ -365,6 +374,12 @@ class AssetReader:
             disposition=disposition if is_shown(asset.content_type) else "attachment",
             seconds_left=max(0, _sooner(expires_at, asset.expires_at) - now // 1000),
         )
+
+    def store_link(self, asset: ServedAsset, content_type: str, disposition: str) -> str | None:
+        """Where the store itself serves an asset, for as long as a link to it is good; None where it does not."""
+        if self._store_links is None:
+            return None
+        return self._store_links(asset.blob, asset.seconds_left, content_type, disposition)
 
     async def read(self, asset: ServedAsset, start: int, end: int) -> AsyncIterator[bytes]:
         """Stream the bytes from `start` up to `end`, not included; FaultError where they cannot be sent."""
@@ -469,7 +484,7 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except BlobsUnavailableError as error:
-        raise FaultError(_away()) from error
+        raise FaultError(unreadable_fault(error, "The asset cannot be read right now.")) from error
     except BlobMissingError as error:
         raise FaultError(RequestNotFound()) from error
     except BlobDamagedError as error:

@@ -21,6 +21,7 @@ from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.operations.assets.files import FileLinks, Intake, SavedName, WorkflowFiles, check_new
 from fairlead.operations.assets.results import ServedAsset, damaged_fault
+from fairlead.operations.assets.shared_store import unreadable_fault
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.files import WorkflowFile
 from fairlead.storage.blobs.store import (
@@ -38,6 +39,7 @@ _REMEMBERED_MOST: Final = 4_096
 _PICTURE_BYTES_MAX: Final = 512 * 2**20
 """Of a picture that is made: as much as a PNG of the largest one allowed can have."""
 _SECONDS: Final = 60.0
+_AWAY: Final = "Files cannot be read or written right now."
 
 
 class Rendering(msgspec.Struct, frozen=True):
@@ -64,6 +66,13 @@ class Original(msgspec.Struct, frozen=True):
     kind: str = "output"
 
 
+class ViewedFile(msgspec.Struct, frozen=True):
+    """A file that is shown as it is: the path and query of a signed link, and what that leads to."""
+
+    path: str
+    asset: ServedAsset
+
+
 class FileViews:
     """What callers see of their files. Bytes that are sent at once may be cached as long as a link is valid.
 
@@ -88,8 +97,8 @@ class FileViews:
         self._scratch = scratch
         self._made: OrderedDict[tuple[str, Rendering], tuple[AdoptedBlob, str]] = OrderedDict()
 
-    async def view(self, caller: Caller, wanted: Wanted) -> str | ServedAsset:
-        """The path and query of a signed link to a file, or the bytes to send at once.
+    async def view(self, caller: Caller, wanted: Wanted) -> ViewedFile | ServedAsset:
+        """A link to a file, or the bytes to send at once.
 
         JobFaultError for a name that cannot be one (BadFile), a file there is not (FileNotFound), and a file that is
         no picture where a channel of one was asked for.
@@ -101,7 +110,8 @@ class FileViews:
         if wanted.rendering is None or not (
             file.content_type.startswith("image/") or wanted.rendering.how in _CHANNELS
         ):
-            return self._links.sign(file).path
+            shown = self._serve(file, file.blob, file.size, file.content_type, file.name)
+            return ViewedFile(self._links.sign(file).path, shown)
         made, content_type = await self._rendered(caller.workspace_id, file, wanted.rendering)
         name = split_name(file.name)[0] + extension(content_type)
         return self._serve(file, made.name, made.size, content_type, name)
@@ -208,8 +218,8 @@ def _word_faults(name: str) -> Iterator[None]:
     except BlobDamagedError as error:
         raise FaultError(damaged_fault()) from error
     except BlobsUnavailableError as error:
-        raise FaultError(_away()) from error
+        raise FaultError(unreadable_fault(error, _AWAY)) from error
 
 
 def _away() -> ServiceUnavailable:
-    return ServiceUnavailable("Files cannot be read or written right now.")
+    return ServiceUnavailable(_AWAY)

@@ -145,11 +145,10 @@ class JobCallbacks:
 
     def _tell(self, events: Sequence[Event], now: int) -> None:
         for event in events:
-            self.note(event, now)
-            self.publish(event, now)
+            self.publish(event, now, is_kept=self.note(event, now))
 
-    def note(self, event: Event, now: int) -> None:
-        """Take note of what has happened."""
+    def note(self, event: Event, now: int) -> bool:
+        """Take note of what has happened; whether it is kept with the job."""
         self._count.note(event)
         self._has_news = True
         if isinstance(event, Executing):
@@ -159,15 +158,20 @@ class JobCallbacks:
         if isinstance(event, Executed):
             shown = ShownValues.encoded(event.ui)
             if not self._has_kept(event, shown):
-                return
+                return False
             event = msgspec.structs.replace(event, ui=shown.raw)
-        if isinstance(event, _KEPT) and self._numbered < _EVENTS_MAX:
-            self._numbered += 1
-            self._unwritten.append(NewEvent(self._numbered, type(event).__name__, msgspec.json.encode(event), now))
+        if not isinstance(event, _KEPT) or self._numbered >= _EVENTS_MAX:
+            return False
+        self._numbered += 1
+        self._unwritten.append(NewEvent(self._numbered, type(event).__name__, msgspec.json.encode(event), now))
+        return True
 
-    def publish(self, event: JobEvent, now: int) -> None:
-        """Publish an event to watchers."""
-        self._event_hub.publish(EventEnvelope(self._job.workspace_id, self._job.id, self._job.public_id, now, event))
+    def publish(self, event: JobEvent, now: int, *, is_kept: bool = False) -> None:
+        """Publish an event to watchers; one that is kept was noted just before."""
+        job = self._job
+        self._event_hub.publish(
+            EventEnvelope(job.workspace_id, job.id, job.public_id, now, event, job.attempt, self._numbered, is_kept)
+        )
 
     def show(self, shown: Preview | ProgressText) -> None:
         """Show something to everyone watching now."""

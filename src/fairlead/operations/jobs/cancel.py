@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.entries import JobCancel, Moved
 from fairlead.domain.jobs.events import EventEnvelope, Interrupted
@@ -45,9 +46,12 @@ class JobCanceller:
         self._observe = observe
         self._kept_ms = kept_ms
 
-    async def cancel(self, caller: Caller, public_ids: Sequence[str]) -> Sequence[str]:
-        """Cancel jobs by their public ids; those that were not cancelled before and now are. FaultError."""
-        return await self._cancel(caller, await self._known_as(caller, public_ids), None)
+    async def cancel(self, caller: Caller, public_ids: Sequence[str], by: Actor | None = None) -> Sequence[str]:
+        """Cancel jobs by their public ids; those that were not cancelled before and now are. FaultError.
+
+        The audit log has each that is cancelled `by` somebody who administers.
+        """
+        return await self._cancel(caller, await self._known_as(caller, public_ids), None, by)
 
     async def cancel_waiting(self, caller: Caller) -> Sequence[str]:
         """Cancel every job that waits; which they were. FaultError."""
@@ -76,9 +80,12 @@ class JobCanceller:
             self._observe(DatabaseTrouble("read jobs to cancel", str(error)))
             raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error
 
-    async def _cancel(self, caller: Caller, job_ids: Sequence[str], only: frozenset[JobState] | None) -> list[str]:
+    async def _cancel(
+        self, caller: Caller, job_ids: Sequence[str], only: frozenset[JobState] | None, by: Actor | None = None
+    ) -> list[str]:
         now = self._clock.now_ms()
-        entries = [JobCancel(job_id, caller.workspace_id, now, now + self._kept_ms, only=only) for job_id in job_ids]
+        until = now + self._kept_ms
+        entries = [JobCancel(job_id, caller.workspace_id, now, until, only=only, by=by) for job_id in job_ids]
         moved = await asyncio.gather(*(self._store.write(entry) for entry in entries))
         done = []
         for job_id, verdict in zip(job_ids, moved, strict=True):

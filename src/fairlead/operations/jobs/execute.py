@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.faults import FaultError, Unauthorized
-from fairlead.domain.jobs.entries import JobEnding, JobProgress, JobTakeOver, Moved
+from fairlead.domain.jobs.entries import JobEnding, JobProgress, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TOO_MUCH, VALIDATION
 from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place, Succeeded
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
-from fairlead.domain.work.entries import Superseded
+from fairlead.domain.work.entries import Superseded, TakeOver
 from fairlead.engine.hosts.classes import class_of
 from fairlead.engine.hosts.execution import failed
 from fairlead.engine.hosts.notes import EngineUnavailableError
@@ -66,7 +66,8 @@ class JobExecution(msgspec.Struct, frozen=True):
 class JobExecutor:
     """Has jobs executed, each in one of the `places`, in tasks that belong to no connection.
 
-    What a job ended in, and the files it has made, are kept for `kept_ms`.
+    What a job ended in, and the files it has made, are kept for `kept_ms`. What happens meanwhile is written every
+    `flush_seconds`.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class JobExecutor:
         server_id: str,
         places: Places,
         kept_ms: int,
+        flush_seconds: float = _FLUSH_SECONDS,
     ) -> None:
         self.server_id: Final = server_id
         self._hosts = hosts
@@ -97,6 +99,7 @@ class JobExecutor:
         self._patience = patience
         self._places = places
         self._kept_ms = kept_ms
+        self._flush_seconds = flush_seconds
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unwanted: set[str] = set()
         self._remembered: OrderedDict[str, LiveJob] = OrderedDict()
@@ -190,7 +193,7 @@ class JobExecutor:
             lambda: self._clock.now_ms() + self._kept_ms,
             lambda: self._hosts.interrupt(job.id),
         )
-        flushing = _Flushing(lambda: self._flush(job, callbacks), self._observe)
+        flushing = _Flushing(lambda: self._flush(job, callbacks), self._observe, self._flush_seconds)
         try:
             ending = await self._executed(job, callbacks)
         except EngineUnavailableError:
@@ -224,7 +227,7 @@ class JobExecutor:
     async def _end(self, job: LiveJob, callbacks: JobCallbacks, ending: Ending) -> None:
         """Make the end durable, then tell of it: who hears of a success can read its outputs."""
         now = self._clock.now_ms()
-        callbacks.note(ending, now)
+        is_kept = callbacks.note(ending, now)
         verdict = await self._store.write_at_last(
             JobEnding(
                 job_id=job.id,
@@ -242,19 +245,19 @@ class JobExecutor:
         )
         if not isinstance(verdict, Moved):
             return  # another server has it: that one tells
-        callbacks.publish(ending, now)
+        callbacks.publish(ending, now, is_kept=is_kept)
         self._observe(_observed(job, ending, verdict.state, now))
 
     async def _hand_back(self, job: LiveJob) -> None:
         """Let a job begin again elsewhere. Where that cannot be written, it is taken over from a silent server."""
         now = self._clock.now_ms()
-        entry = JobTakeOver(job.id, job.workspace_id, job.attempt, now, now + self._kept_ms, is_handed_back=True)
+        entry = TakeOver(job.id, job.workspace_id, job.attempt, None, now, now + self._kept_ms, is_handed_back=True)
         with suppress(FaultError, TimeoutError):
             async with asyncio.timeout(_HAND_BACK_SECONDS):
                 await self._store.write_at_last(entry)
 
     async def _flush(self, job: LiveJob, callbacks: JobCallbacks) -> None:
-        """Write what has happened every second, for those who ask and for the case that this server dies."""
+        """Write what has happened again and again, for those who ask and for the case that this server dies."""
         while True:
             if callbacks.has_news:
                 progress = callbacks.progress()
@@ -264,7 +267,7 @@ class JobExecutor:
                 if isinstance(await asyncio.shield(self._store.write_at_last(entry)), Superseded):
                     self._hosts.interrupt(job.id)  # it was taken over
                     return
-            await asyncio.sleep(_FLUSH_SECONDS)
+            await asyncio.sleep(self._flush_seconds)
 
     async def _run_model(self, job: LiveJob, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
         if job.partner_key_id is None:
@@ -287,16 +290,16 @@ def _size(job: LiveJob) -> int:
 
 
 class _Flushing:
-    """Work that begins after a second and goes on until it is stopped: most jobs have ended by then.
+    """Work that begins after some seconds and goes on until it is stopped: most jobs have ended by then.
 
     Where it fails, that is observed, and the job goes on.
     """
 
-    def __init__(self, work: Callable[[], Coroutine[None, None, None]], observe: Observer) -> None:
+    def __init__(self, work: Callable[[], Coroutine[None, None, None]], observe: Observer, seconds: float) -> None:
         self._work = work
         self._observe = observe
         self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._begin)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
 
     def _begin(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._observed_work())

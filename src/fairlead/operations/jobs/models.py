@@ -143,7 +143,7 @@ class ModelRunner:
             queued = await self._patiently(
                 call, lambda: self._admitter.enqueue(call.checked, call.command, ticket), _is_full
             )
-        return await self._ended(call, queued.run_id)
+        return await self._ended(call, queued.run_id, queued.pool)
 
     async def _at_once(self, call: _Call) -> Outcome:
         """Run a model that answers with bytes, which cannot be queued; one that was begun before is waited for."""
@@ -161,11 +161,11 @@ class ModelRunner:
                 raise _not_wanted()
         return execution.task.result().outcome
 
-    async def _ended(self, call: _Call, run_id: str) -> Outcome:
-        """What a queued run ends in; cancelled once its job is not wanted any more."""
+    async def _ended(self, call: _Call, run_id: str, pool: str) -> Outcome:
+        """What a queued run of a pool ends in; cancelled once its job is not wanted any more."""
         pause, workspace_id = _PAUSE_FIRST, call.checked.caller.workspace_id
         with (
-            self._awaited.waiting(run_id, workspace_id),
+            self._awaited.waiting(run_id, workspace_id, pool),
             closing(self._events.watch_run(workspace_id, run_id)) as watch,
         ):
             while True:

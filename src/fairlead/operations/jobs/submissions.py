@@ -13,7 +13,7 @@ from fairlead.domain.runs.replays import key_id
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.records import Assets
 from fairlead.operations.clock import Clock
-from fairlead.operations.deployments import DeploymentKeeper
+from fairlead.operations.deployment_keeper import DeploymentKeeper
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter

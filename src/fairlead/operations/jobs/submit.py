@@ -1,5 +1,6 @@
 """Submitting a job: the workflow is checked where nodes are known, then made durable, and begun where there is room."""
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -30,6 +31,7 @@ from fairlead.domain.jobs.faults import (
 from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.runs.replays import key_id
+from fairlead.domain.work.pools import DEFAULT_POOL, PoolRules
 from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import Checked, Refused
@@ -45,6 +47,7 @@ from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.storage.jobs.jobs import deflate, deflated
 
 _NO_ERRORS: Final = b"{}"
+_NO_RULES: Final = PoolRules()
 _ELSEWHERE: Final = deflated(b"{}")
 """What the row of a job has whose documents are in a blob."""
 _LEFT_OUT: Final = msgspec.json.encode({"message": "Some outputs of the workflow cannot be made."})
@@ -59,7 +62,8 @@ _NO_SLOT: Final = Notice("All parallel jobs of your subscription are busy; this 
 class Submitter:
     """Submits jobs. `backlog` is how many of a workspace may wait; `key_field` what the partner key is called.
 
-    Idempotency keys are kept for `keys_kept_ms` from their use on.
+    Idempotency keys are kept for `keys_kept_ms` from their use on. `pools` say where a job is executed whose
+    deployment has no pool of its own; this server executes those of the pools that it `works_for`.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class Submitter:
         backlog: int,
         key_field: str,
         keys_kept_ms: int,
+        pools: PoolRules = _NO_RULES,
+        works_for: Collection[str] = (DEFAULT_POOL,),
     ) -> None:
         self._hosts = hosts
         self._store = store
@@ -88,6 +94,8 @@ class Submitter:
         self._backlog = backlog
         self._key_field = key_field
         self._keys_kept_ms = keys_kept_ms
+        self._pools = pools
+        self._works_for = frozenset(works_for)
 
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
@@ -95,7 +103,8 @@ class Submitter:
         checked = await self._checked(caller, job_id, new)
         payer = await self._payer(caller, new, checked)
         documents = await keep_documents(self._documents, job_id, checked.workflow, new.extra)
-        reservation = self._executor.reserve()
+        pool = self._pool(caller, new, checked)
+        reservation = self._executor.reserve() if pool in self._works_for else None
         submission = Submission(
             job_id=job_id,
             workspace_id=caller.workspace_id,
@@ -116,16 +125,28 @@ class Submitter:
             chosen_id=new.chosen_id,
             storage=self._files.limits,
             documents=documents,
+            pool=pool,
         )
         submitted = await self._recorded(submission, reservation)
+        live = _live(submission, checked, new)
         if submitted.state is JobState.RUNNING:
-            self._executor.begin(_live(submission, checked, new), reservation)
+            self._executor.begin(live, reservation)
         else:
-            self._executor.remember(_live(submission, checked, new))
-        if submitted.state is JobState.PARKED:
-            at = submission.created_at
-            self._event_hub.publish(EventEnvelope(caller.workspace_id, job_id, new.chosen_id or job_id, at, _NO_SLOT))
-        return SubmittedJob(new.chosen_id or job_id, submitted.number, checked.node_errors)
+            self._let_wait(live, pool, submitted.state)
+        return SubmittedJob(live.public_id, submitted.number, checked.node_errors)
+
+    def _pool(self, caller: Caller, new: NewJob, checked: Checked[bytes]) -> str:
+        """The pool whose servers execute a job: its deployment's own comes before every rule (M-05)."""
+        own = None if new.placement is None else new.placement.pool
+        return own or self._pools.of_job(checked.classes, caller.subscription)
+
+    def _let_wait(self, job: LiveJob, pool: str, state: JobState) -> None:
+        """Keep a job at hand that this server may claim later, and tell who watches that it waits for its turn."""
+        if pool in self._works_for:
+            self._executor.remember(job)
+        if state is JobState.PARKED:
+            told = EventEnvelope(job.workspace_id, job.id, job.public_id, job.created_at, _NO_SLOT)
+            self._event_hub.publish(told)
 
     async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked[bytes]:
         callbacks = CheckCallbacks(self._files, caller.workspace_id)

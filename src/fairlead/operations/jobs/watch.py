@@ -1,8 +1,7 @@
 """Watching one job: how it stands now, then what happens to it until its end (J-13). A live view of polling.
 
-The database says how a job stands; the events published here say when to look, and
-tell what is only told live. A job
-that another server may have executed is looked for every few seconds.
+The database says how a job stands; events say when to look, and tell what is only told live. A job that another server
+may have executed is looked for every few seconds as well.
 """
 
 import asyncio
@@ -17,6 +16,7 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.events import (
     Cached,
+    Counted,
     EventEnvelope,
     Executed,
     Executing,
@@ -38,6 +38,7 @@ from fairlead.domain.jobs.outputs import JobOutput
 from fairlead.domain.jobs.states import LIVE, STATUSES, WAITING
 from fairlead.domain.jobs.updates import OutputUpdate, ProgressReport, ProgressUpdate, StatusUpdate, Update, log_line
 from fairlead.messaging.event_hub import Broadcast, EventHub, EventSubscription
+from fairlead.operations.jobs.follow import Follow
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
 
@@ -51,12 +52,24 @@ _progress: Final = msgspec.json.Decoder(ProgressReport)
 
 
 class JobWatcher:
-    """Lets callers watch their jobs, and counts who does. `alone`: no other server can have their jobs executed."""
+    """Lets callers watch their jobs, and counts who does. `alone`: no other server can have their jobs executed.
 
-    def __init__(self, event_hub: EventHub, reader: JobReader, outputs: JobOutputs, *, alone: bool = False) -> None:
+    Else `follow` has told here what others do in a workspace, once it has returned.
+    """
+
+    def __init__(
+        self,
+        event_hub: EventHub,
+        reader: JobReader,
+        outputs: JobOutputs,
+        follow: Follow,
+        *,
+        alone: bool = False,
+    ) -> None:
         self._event_hub = event_hub
         self._reader = reader
         self._outputs = outputs
+        self._follow = follow
         self._open = Counter[str]()
         self.look_seconds = _SILENCE_SECONDS if alone else _LOOK_SECONDS
 
@@ -68,6 +81,7 @@ class JobWatcher:
         subscription = self._event_hub.subscribe(caller.workspace_id)
         self._open[caller.workspace_id] += 1
         try:
+            await self._follow(caller.workspace_id)
             job, ahead = await self._reader.job_and_position(caller, public_id)  # whatever happens from here on is told
         except BaseException:
             self.leave(caller, subscription)
@@ -131,6 +145,8 @@ class _Tally(msgspec.Struct):
                     self._now(None, None, None)
             case ProgressText(text=text):
                 self.message = text
+            case Counted(nodes_done=done) if done >= self.update().progress.nodes_done:
+                self.known, self.done = msgspec.structs.replace(self.known, nodes_done=done), set()
             case _:
                 return False
         return True

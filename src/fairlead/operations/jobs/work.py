@@ -6,12 +6,12 @@ from typing import ClassVar, Final, TypeAlias
 import msgspec
 
 from fairlead.domain.faults import FaultError
-from fairlead.domain.jobs.entries import Claimed, JobCancel, JobEntry, JobTakeOver, JobVerdict, Moved
+from fairlead.domain.jobs.entries import Claimed, JobCancel, JobEntry, JobVerdict, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TIMEOUT
 from fairlead.domain.jobs.events import EventEnvelope, Failed, Failure, Interrupted, Place
 from fairlead.domain.jobs.jobs import Job, LiveJob
 from fairlead.domain.jobs.states import LIVE, JobTransition
-from fairlead.domain.work.entries import Claim
+from fairlead.domain.work.entries import Claim, TakeOver
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
 from fairlead.operations.clock import Clock
@@ -24,11 +24,11 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.jobs import jobs
 from fairlead.storage.work.table import OwnedWork, WorkTable
 
-JobQueue: TypeAlias = WorkQueue[JobCancel | JobTakeOver, JobExecution]
+JobQueue: TypeAlias = WorkQueue[JobCancel | TakeOver, JobExecution]
 
 _FORGOTTEN_AT_ONCE: Final = 200
 ATTEMPTS_MAX: Final = 3
-_WAITED_TOO_LONG: Final = Failed(
+WAITED_TOO_LONG: Final = Failed(
     Failure(Place("", ""), "", TIMEOUT, "The job has waited too long and was never executed.", [], {}, [])
 )
 
@@ -73,7 +73,7 @@ class JobWork(msgspec.Struct, frozen=True):
         if not (isinstance(entry, JobCancel) and isinstance(verdict, Moved)):
             return False
         self.event_hub.publish(
-            EventEnvelope(entry.workspace_id, entry.job_id, verdict.public_id, entry.at, _WAITED_TOO_LONG)
+            EventEnvelope(entry.workspace_id, entry.job_id, verdict.public_id, entry.at, WAITED_TOO_LONG)
         )
         return True
 
@@ -81,21 +81,19 @@ class JobWork(msgspec.Struct, frozen=True):
         """Jobs that are taken over wait again, so there is always room for them."""
         return True
 
-    def takeover(self, orphan: OwnedWork, now: int) -> JobTakeOver:
+    def takeover(self, orphan: OwnedWork, now: int) -> TakeOver:
         """The entry that lets a job wait again."""
-        return JobTakeOver(orphan.id, orphan.workspace_id, orphan.attempt, now, now + self.kept_ms)
+        return TakeOver(orphan.id, orphan.workspace_id, orphan.attempt, None, now, now + self.kept_ms)
 
-    async def go_on(self, taken: Sequence[tuple[JobTakeOver, JobVerdict]]) -> None:
+    async def go_on(self, taken: Sequence[tuple[TakeOver, JobVerdict]]) -> None:
         """Tell of jobs that wait again, or have ended because they were not wanted any more."""
         for entry, verdict in taken:
             if not isinstance(verdict, Moved):
                 continue
-            self.observe(JobTakenOver(entry.job_id, verdict.public_id, entry.attempt, verdict.state.value))
+            self.observe(JobTakenOver(entry.id, verdict.public_id, entry.attempt, verdict.state.value))
             if verdict.state not in LIVE:
                 ended = Interrupted(None, None, [])
-                self.event_hub.publish(
-                    EventEnvelope(entry.workspace_id, entry.job_id, verdict.public_id, entry.at, ended)
-                )
+                self.event_hub.publish(EventEnvelope(entry.workspace_id, entry.id, verdict.public_id, entry.at, ended))
 
     async def end_strays(self, strays: Sequence[OwnedWork]) -> Sequence[OwnedWork]:
         """Jobs that this server lost are taken over like those of others."""
@@ -112,9 +110,6 @@ class JobWork(msgspec.Struct, frozen=True):
         if forgotten.blobs:
             self.documents.delete_soon(forgotten.blobs)
         return forgotten.count
-
-    def _publish(self, entry: JobCancel | JobTakeOver, public_id: str, ending: Failed | Interrupted) -> None:
-        self.event_hub.publish(EventEnvelope(entry.workspace_id, entry.job_id, public_id, entry.at, ending))
 
     async def _read_claimed(self, claim: Claim, claimed: Claimed) -> LiveJob | None:
         """The job as it was submitted; None where it cannot be read now."""

@@ -4,19 +4,33 @@ import asyncio
 import datetime
 import re
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from fairlead.domain.ledger.archives import Archive
 from fairlead.domain.ledger.usage import ROWS_MAX, BadUsageQueryError, Usage, UsageQuery, usage_query
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.books import AuditReport, audit
 from fairlead.storage.db.database import Database
-from fairlead.storage.ledger import account
+from fairlead.storage.ledger import account, ledger
 from fairlead.storage.ledger.account import AccountEntry, CreditLine, MonthStatement, SpendingLine
+from fairlead.storage.ledger.archives import archived_before, list_archives
+from fairlead.storage.ledger.ledger import LedgerLine
 from fairlead.storage.ledger.usage import usage_of_many
 
-__all__ = ["AccountEntry", "Accounts", "BadMonthError", "CreditLine", "MonthStatement", "SpendingLine", "UsageOfMany"]
+__all__ = [
+    "AccountEntry",
+    "Accounts",
+    "Archive",
+    "BadMonthError",
+    "CreditLine",
+    "LedgerLine",
+    "MonthStatement",
+    "SpendingLine",
+    "UsageOfMany",
+]
 
 WORKSPACE: Final = "workspace"
 """What usage of many workspaces may be told apart by, beside the groupings of one."""
@@ -49,6 +63,15 @@ class Accounts:
         """Up to `limit` entries booked from `since` and before `until` (ms), the newest first, before one of them."""
         return await self._database.read(lambda c: account.list_entries(c, workspace_id, since, until, before, limit))
 
+    async def archived_before(self, workspace_id: str, since: int | None) -> int | None:
+        """Before which time (ms) entries are in archives that were booked from `since` on; None where none is."""
+        before = await self._database.read(lambda c: archived_before(c, workspace_id))
+        return None if before is None or (since or 0) >= before else before
+
+    async def archives(self, before: int | None, limit: int) -> Sequence[Archive]:
+        """Up to `limit` archives, the newest first, before one of them by its number."""
+        return await self._database.read(lambda c: list_archives(c, before, limit))
+
     async def export(
         self, workspace_id: str, since: int | None, until: int | None
     ) -> AsyncIterator[Sequence[AccountEntry]]:
@@ -66,6 +89,15 @@ class Accounts:
             if len(within) < _EXPORTED_AT_ONCE:
                 return
             after = within[-1].id
+
+    async def export_all(self, since: int | None, until: int | None) -> AsyncIterator[Sequence[LedgerLine]]:
+        """The entries of all workspaces, as `export` has those of one."""
+        last, after = await self._database.read(ledger.newest_entry), 0
+        while page := await self._database.read(
+            partial(ledger.lines_after, since=since, until=until, after=after, last=last)
+        ):
+            yield page
+            after = page[-1].id
 
     async def statement(self, workspace_id: str, month: str | None) -> tuple[str, MonthStatement]:
         """A month, the current one where none is named, and its statement; BadMonthError."""

@@ -16,6 +16,7 @@ from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.days import DAY_MS
 from fairlead.domain.ledger.alerts import (
     CHANNELS_MAX,
+    TARGET_CHARACTERS_MAX,
     Alert,
     AlertKind,
     ChannelKind,
@@ -52,6 +53,7 @@ __all__ = [
     "BadChannelError",
     "Channel",
     "DueAlert",
+    "TellingResult",
     "ToldAlert",
     "UnknownChannelError",
 ]
@@ -130,6 +132,8 @@ class AlertChannels:
 
     def _checked(self, kind: ChannelKind, target: str) -> str:
         """What may be shown of an address; BadChannelError for one that cannot be told anything."""
+        if len(target) > TARGET_CHARACTERS_MAX:
+            raise BadChannelError("target", f"An address has at most {TARGET_CHARACTERS_MAX} characters.")
         if kind is ChannelKind.EMAIL:
             if not self._can_mail:
                 raise BadChannelError("kind", "This server has no mail server (FAIRLEAD_SMTP_HOST).")

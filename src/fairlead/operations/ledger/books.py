@@ -1,13 +1,16 @@
 """The books for people: what was booked, and the proof that it adds up."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from fairlead.storage.accounts import workspaces
-from fairlead.storage.db.database import Database
+from fairlead.storage.db.database import Database, Transaction
 from fairlead.storage.ledger import ledger
+from fairlead.storage.ledger.archived_lines import with_archived
+from fairlead.storage.ledger.archives import archived_before
 from fairlead.storage.ledger.ledger import LedgerLine
 from fairlead.storage.runs import runs
 
@@ -40,9 +43,17 @@ async def audit(database: Database) -> AuditReport:
     )
 
 
-async def entries(database: Database, workspace: str, limit: int) -> list[dict[str, object]]:
-    """The newest entries of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
-    return await database.read(lambda c: ledger.entries_of(c, workspaces.workspace_id_of(c, workspace), limit))
+async def entries(database: Database, workspace: str, limit: int) -> tuple[list[dict[str, object]], int | None]:
+    """The newest entries of a workspace (by name or id), oldest first, and before which time others were archived.
+
+    UnknownWorkspaceError.
+    """
+
+    def work(connection: Transaction) -> tuple[list[dict[str, object]], int | None]:
+        id_ = workspaces.workspace_id_of(connection, workspace)
+        return ledger.entries_of(connection, id_, limit), archived_before(connection, id_)
+
+    return await database.read(work)
 
 
 async def export(
@@ -51,19 +62,30 @@ async def export(
     since: int | None,
     until: int | None,
     write: Callable[[Sequence[LedgerLine]], None],
-) -> None:
+    archives: Path | None = None,
+) -> int | None:
     """Hand the entries of a workspace (by name or id; None for all) to `write`, oldest first, a page at a time.
 
     Booked from `since` and before `until` (ms); None bounds nothing. All pages are of one moment: whatever is booked
-    meanwhile is in none of them. UnknownWorkspaceError, ExportError.
+    meanwhile is in none of them. With the folder `archives` the entries in its files are among them; without it the
+    answer is the time (ms) before which entries are missing because they were archived, None where none is.
+    UnknownWorkspaceError, ExportError, ArchiveFileError.
     """
 
-    def work(connection: Any) -> None:
+    def work(connection: Transaction) -> int | None:
         workspace_id = None if workspace is None else workspaces.workspace_id_of(connection, workspace)
-        for page in ledger.export_pages(connection, workspace_id, since, until):
+        wanted = ledger.WantedLines(workspace_id, since, until)
+        pages = ledger.export_pages(connection, wanted)
+        if archives is not None:
+            pages = with_archived(connection, archives, wanted, pages)
+        for page in pages:
             try:
                 write(page)
             except OSError as error:  # which is not the database's, to whom it would be put down
                 raise ExportError(error.strerror or str(error)) from error
+        if archives is not None:
+            return None
+        before = archived_before(connection, workspace_id)
+        return None if before is None or (since or 0) >= before else before
 
-    await database.read(work)
+    return await database.read(work)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -44,7 +43,7 @@ async def statement(database: Database, run_id: str) -> Statement:
         legs=legs,
         entries=found.entries,
         events=found.events,
-        webhook=None if found.webhook is None else {**found.webhook, "url": _without_query(found.webhook["url"])},
+        webhook=None if found.webhook is None else {**found.webhook, "url": statements.shown_url(found.webhook["url"])},
         tries=found.tries,
     )
 
@@ -88,9 +87,3 @@ def _legs(run: Mapping[str, object], entries: Sequence[Mapping[str, Any]]) -> li
                 }
             )
     return legs
-
-
-def _without_query(url: str) -> str:
-    """An address as it may be shown: what comes before its query, which may be a secret."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

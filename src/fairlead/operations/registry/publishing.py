@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_network
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -36,7 +36,7 @@ from fairlead.domain.registry import (
 from fairlead.operations.clock import Clock
 from fairlead.storage import registry
 from fairlead.storage.accounts.audit_log import Act, with_entry
-from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction, Work
 from fairlead.storage.registry import UnknownEntryError
 
 __all__ = ["UnknownEntryError"]
@@ -157,7 +157,7 @@ class Registry:
         """
         words, start = words_of(search), _id_after(after)
 
-        def work(connection: Any) -> tuple[Sequence[PublishedNode], tuple[int, int]]:
+        def work(connection: Transaction) -> tuple[Sequence[PublishedNode], tuple[int, int]]:
             found = registry.list_nodes(connection, None, words, start, limit + 1, offset)
             return found, registry.count_nodes(connection, words, start)
 
@@ -190,7 +190,7 @@ class Registry:
         check_id(Kind.PUBLISHER, publisher_id)
         start = _id_after(after)
 
-        def work(connection: Any) -> Sequence[PublishedNode]:
+        def work(connection: Transaction) -> Sequence[PublishedNode]:
             _require(registry.find_publisher(connection, publisher_id), Kind.PUBLISHER, publisher_id)
             return registry.list_nodes(connection, publisher_id, (), start, limit + 1)
 
@@ -201,7 +201,7 @@ class Registry:
         check_id(Kind.NODE, node_id)
         before = _place_before(after)
 
-        def work(connection: Any) -> Sequence[NodeVersion]:
+        def work(connection: Transaction) -> Sequence[NodeVersion]:
             _require(registry.find_node(connection, node_id), Kind.NODE, node_id)
             return registry.list_versions(connection, node_id, before, limit + 1)
 
@@ -230,9 +230,11 @@ async def set_banned(
     return await database.write(with_entry(work, by, lambda changed: act if changed else None, now))
 
 
-async def list_acts(database: Database, publisher_id: str | None, limit: int) -> list[dict[str, object]]:
-    """The list of acts, the newest first: on one publisher and its nodes, or on all."""
-    return await database.read(lambda c: registry.list_acts(c, publisher_id, limit))
+async def list_acts(
+    database: Database, publisher_id: str | None, limit: int, before: int | None = None
+) -> list[dict[str, object]]:
+    """The list of acts, the newest first: on one publisher and its nodes, or on all; before an act, by its id."""
+    return await database.read(lambda c: registry.list_acts(c, publisher_id, limit, before))
 
 
 def actor_of(caller: Caller) -> Actor:

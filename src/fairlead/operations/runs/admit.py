@@ -31,6 +31,7 @@ from fairlead.domain.runs.entries import (
 from fairlead.domain.runs.outcomes import Failed, Work
 from fairlead.domain.runs.selection import Selection
 from fairlead.domain.work.entries import DocumentBlob, Superseded
+from fairlead.domain.work.pools import DEFAULT_POOL, PoolRules
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
@@ -51,9 +52,10 @@ from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
-from fairlead.storage.runs.journal import Journal
+from fairlead.storage.runs.entries import RunJournal
 
 _UNRECORDED: Final = "The run cannot be recorded right now; nothing was started."
+_NO_RULES: Final = PoolRules()
 _UNCONFIRMED: Final = (
     "The request cannot be recorded right now, or that it was is not confirmed; "
     "send it again with the same Idempotency-Key."
@@ -114,6 +116,7 @@ class Queued(msgspec.Struct, frozen=True):
     plan: LegPlan | None = None
     asked: Pricing | None = None
     byok: bool = False
+    pool: str = ""
 
     @property
     def is_replay(self) -> bool:
@@ -124,7 +127,7 @@ class Queued(msgspec.Struct, frozen=True):
 class Admitter:
     """Admits calls that have passed the stage of headers, in the order of refusals of docs/router.md.
 
-    `checks` are both stages, for those who have to pass the first.
+    `checks` are both stages, for those who have to pass the first; `pools` say where a queued run is executed.
     """
 
     def __init__(
@@ -135,13 +138,15 @@ class Admitter:
         own_keys: ProviderKeys,
         replayer: Replayer,
         database: Database,
-        journal: Journal,
+        journal: RunJournal,
         clock: Clock,
         observe: Observer,
         server_id: str,
         stored: StoredDocuments,
         windows: RateWindows,
+        pools: PoolRules = _NO_RULES,
     ) -> None:
+        self._pools = pools
         self._stored = stored
         self._windows = windows
         self.checks = checks
@@ -196,7 +201,8 @@ class Admitter:
             )
         match await self._written(run, call.caller, ticket, None, _UNCONFIRMED):
             case Enqueued(position):
-                return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok)
+                pool = self._pool(run, call.caller)
+                return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok, pool)
             case KeyUsed(run_id):
                 return Queued(run_id)
             case verdict if is_fault(verdict):
@@ -239,6 +245,7 @@ class Admitter:
             dropped=dropped_json(plan.dropped) if plan.dropped else None,
             ticket=ticket,
             work=earlier,
+            pool=DEFAULT_POOL if ticket is None else self._pool(run, caller),
         )
         try:
             verdict = await self._journal.write(entry)
@@ -283,6 +290,10 @@ class Admitter:
             credential=await self._own(caller, plan) if selection.byok else None,
             api_key_id=caller.key_id,
         )
+
+    def _pool(self, run: AdmittedRun, caller: Caller) -> str:
+        """The pool whose servers execute a queued run."""
+        return self._pools.of_run(run.model.id, run.plan.leg.provider, caller.subscription)
 
     async def _is_replay(self, command: RunCommand) -> bool:
         """Whether a call's key was used before: telling its result again costs nothing."""

@@ -1,27 +1,30 @@
 """The runs that jobs of this server wait for. A stopping server still claims them, or its jobs would never end."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+
+from fairlead.domain.work.entries import Released
 
 
 class AwaitedRuns:
     """Counts how many jobs wait for each run."""
 
     def __init__(self) -> None:
-        self._waiting = Counter[tuple[str, str]]()
+        self._waiting = Counter[Released]()
 
     @contextmanager
-    def waiting(self, run_id: str, workspace_id: str) -> Iterator[None]:
-        """Count a run among those that are waited for."""
-        self._waiting[run_id, workspace_id] += 1
+    def waiting(self, run_id: str, workspace_id: str, pool: str = "") -> Iterator[None]:
+        """Count a run among those that are waited for; the pool is empty where it is not known."""
+        run = Released(run_id, workspace_id, pool)
+        self._waiting[run] += 1
         try:
             yield
         finally:
-            self._waiting[run_id, workspace_id] -= 1
-            if not self._waiting[run_id, workspace_id]:
-                del self._waiting[run_id, workspace_id]
+            self._waiting[run] -= 1
+            if not self._waiting[run]:
+                del self._waiting[run]
 
-    def workspaces(self) -> Mapping[str, str]:
-        """The runs that are waited for, each with its workspace."""
-        return dict(self._waiting.keys())
+    def runs(self) -> Sequence[Released]:
+        """The runs that are waited for, whatever state they are in."""
+        return list(self._waiting)

@@ -3,6 +3,7 @@
 import msgspec
 
 from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import Cancelled, FaultError, ServiceUnavailable, bucket, is_fault
 from fairlead.domain.runs.entries import CancelNoted, HasEnded, KeptResult, Withdrawal, Withdrawn
 from fairlead.domain.runs.replays import write_fault
@@ -12,21 +13,23 @@ from fairlead.observing.observations import DatabaseTrouble, Observer, RunWithdr
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.collect import check_reader, find
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
-from fairlead.storage.runs.journal import Journal
+from fairlead.storage.runs.entries import RunJournal
 
 
 class Canceller(msgspec.Struct, frozen=True):
     """Cancels queued runs. Their outcome can be collected for `collectable_ms`."""
 
     database: Database
-    journal: Journal
+    journal: RunJournal
     wakeups: Wakeups
     clock: Clock
     observe: Observer
     collectable_ms: int
 
-    async def cancel(self, caller: Caller, model_id: str, request_id: str) -> bool:
+    async def cancel(self, caller: Caller, model_id: str, request_id: str, by: Actor | None = None) -> bool:
         """Request a run to stop; False when it has ended already. FaultError.
+
+        The audit log has it where it is done `by` somebody who administers.
 
         A waiting run ends now and is never dispatched. A started one goes on until its partner confirms the stop:
         work that the partner completes anyway is billed.
@@ -37,7 +40,7 @@ class Canceller(msgspec.Struct, frozen=True):
             return False
         now = self.clock.now_ms()
         kept = KeptResult(now + self.collectable_ms, fault=write_fault(Cancelled()))
-        entry = Withdrawal(request_id, caller.workspace_id, bucket(Cancelled()), kept, now)
+        entry = Withdrawal(request_id, caller.workspace_id, bucket(Cancelled()), kept, now, by)
         try:
             verdict = await self.journal.write(entry)
         except DatabaseUnavailableError as error:

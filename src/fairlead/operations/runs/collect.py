@@ -9,6 +9,7 @@ from fairlead.domain.runs.outcomes import Failed
 from fairlead.domain.runs.queue import (
     QueueStatus,
     Throughput,
+    interval_between,
     is_request_id,
     retry_after_waiting,
     retry_after_working,
@@ -17,7 +18,7 @@ from fairlead.domain.runs.queue import (
 from fairlead.domain.runs.replays import read_fault
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
-from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
 from fairlead.storage.runs.idempotency import EndedRun, ended_run
 from fairlead.storage.runs.queue import QueuedRun, queued_run
 
@@ -49,7 +50,7 @@ class Collector(msgspec.Struct, frozen=True):
         """How a queued run stands; FaultError, RequestNotFound(expired) once its result is no longer kept."""
         check_reader(caller, model_id)
         found = await find(self.database, caller, model_id, request_id)
-        status = self._status(caller, found)
+        status = self._status(found)
         if found.blob is None or found.size is None:
             return status
         lost = await self.results.loss(found.blob, found.size)
@@ -63,14 +64,10 @@ class Collector(msgspec.Struct, frozen=True):
     async def collect(self, caller: Caller, model_id: str, request_id: str) -> Answer | RequestStatus:
         """What a queued run ended in, or how it stands while it goes on; FaultError."""
         check_reader(caller, model_id)
-        found = await find(self.database, caller, model_id, request_id)
+        found, ended = await _look_up(self.database, caller, model_id, request_id, with_end=True)
         if found.finished_at is None:
-            return self._status(caller, found)
+            return self._status(found)
         self._refuse_expired(found)
-        try:
-            ended = await self.database.read(lambda c: ended_run(c, request_id))
-        except DatabaseUnavailableError as error:
-            raise FaultError(away()) from error
         if ended is None or ended.result is None:
             raise FaultError(RequestNotFound(expired=True))
         return await self._answer(ended, ended.result)
@@ -79,15 +76,15 @@ class Collector(msgspec.Struct, frozen=True):
         try:
             outcome = await self.results.read(kept)
         except ResultGoneError as error:
-            raise FaultError(RequestNotFound(expired=True)) from error
+            raise FaultError(RequestNotFound(expired=True, is_lost=True)) from error
         tells_no_charge = isinstance(outcome, Failed) or ended.byok
         return Answer(outcome, None if tells_no_charge else ended.charge, dropped=dropped_of(kept))
 
-    def _status(self, caller: Caller, found: QueuedRun) -> RequestStatus:
+    def _status(self, found: QueuedRun) -> RequestStatus:
         status = status_of(found.state)
         match status:
             case QueueStatus.IN_QUEUE:
-                wait = retry_after_waiting(found.position or 0, self.throughput.interval_ms(caller.workspace_id))
+                wait = retry_after_waiting(found.position or 0, interval_between(found.claims))
             case QueueStatus.IN_PROGRESS:
                 wait = retry_after_working(self.clock.now_ms() - (found.claimed_at or found.created_at))
             case QueueStatus.COMPLETED:
@@ -102,15 +99,29 @@ class Collector(msgspec.Struct, frozen=True):
 
 async def find(database: Database, caller: Caller, model_id: str, request_id: str) -> QueuedRun:
     """A caller's queued run of a model; FaultError(RequestNotFound) for anything else, whatever it is."""
+    found, _ = await _look_up(database, caller, model_id, request_id, with_end=False)
+    return found
+
+
+async def _look_up(
+    database: Database, caller: Caller, model_id: str, request_id: str, *, with_end: bool
+) -> tuple[QueuedRun, EndedRun | None]:
+    """A caller's queued run as `find` has it, and on demand, where it has ended, what was kept of it."""
     if not is_request_id(request_id):
         raise FaultError(RequestNotFound())
+
+    def look(transaction: Transaction) -> tuple[QueuedRun | None, EndedRun | None]:
+        found = queued_run(transaction, caller.workspace_id, request_id)
+        has_ended = found is not None and found.finished_at is not None
+        return found, ended_run(transaction, request_id) if with_end and has_ended else None
+
     try:
-        found = await database.read(lambda c: queued_run(c, caller.workspace_id, request_id))
+        found, ended = await database.read(look)
     except DatabaseUnavailableError as error:
         raise FaultError(away()) from error
     if found is None or found.model_id != model_id:
         raise FaultError(RequestNotFound())
-    return found
+    return found, ended
 
 
 def check_reader(caller: Caller, model_id: str) -> None:

@@ -4,6 +4,7 @@ What is relied on is durable first: the handle of work that was taken, and the m
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
@@ -32,8 +33,8 @@ from fairlead.operations.assets.results import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.requests import LegPlan, plan_leg, with_whole_body
+from fairlead.providers.answers import Accepted
 from fairlead.providers.attempts import Attempts
-from fairlead.providers.classify import Accepted
 from fairlead.providers.exchange import Exchange, Order
 
 _encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
@@ -186,7 +187,9 @@ class Dispatcher:
             await context.record(Acceptance(run.run_id, run.attempt, *msgspec.structs.astuple(work)))
         if run.is_queued and self._exchange.can_cancel(provider, plan.call):
             context.cancellation.passed_on_by(partial(self._pass_on, order, work, context.cancellation))
-        outcome = await self._exchange.follow(order, work)
+        since, polls = self._clock.now_ms(), itertools.count()
+        outcome = await self._exchange.follow(order, work, partial(next, polls))
+        self._note_polls(context, provider, since, next(polls))
         return outcome if context.cancellation.is_requested else _unasked(outcome)
 
     async def _sent_again(
@@ -210,6 +213,12 @@ class Dispatcher:
         self._observe(CallRepeated(provider, number, pause))
         detail = f"{provider} is asked for the {_ORDINALS.get(number + 1, f'{number + 1}th')} time after {pause:.1f} s"
         context.events.append(RunEntry("call repeated", context.run.attempt, detail, self._clock.now_ms()))
+
+    def _note_polls(self, context: _RunContext, provider: str, since: int, polls: int) -> None:
+        """A partner took the work at `since` and was asked about it until now: kept for the timeline of the run."""
+        seconds = (self._clock.now_ms() - since) / 1000
+        detail = f"{provider} works on it; asked {polls} times in {seconds:.1f} s"
+        context.events.append(RunEntry("polled", context.run.attempt, detail, since))
 
     def _pass_on(self, order: Order, work: Work, cancellation: Cancellation) -> None:
         """Tell a partner that work is not wanted any more. How it ends is still the partner's to say."""

@@ -28,7 +28,7 @@ from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, 
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.storage.db.database import DatabaseUnavailableError
-from fairlead.storage.runs.journal import Journal
+from fairlead.storage.runs.entries import RunJournal
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
@@ -71,7 +71,7 @@ class Executor:
         dispatcher: Dispatcher,
         replayer: Replayer,
         results: Results,
-        journal: Journal,
+        journal: RunJournal,
         clock: Clock,
         observe: Observer,
         collectable_ms: int,
@@ -277,5 +277,5 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         key_id=None if run.key is None or run.is_queued or is_undecided else run.key.id,
         result=kept,
         events=served.events,
-        booked=BookedRun(served.plan.hold, run.api_key_id, run.model.id) if is_known else None,
+        booked=BookedRun(served.plan.quote.amount, run.api_key_id, run.request.model.id) if is_known else None,
     )

@@ -9,13 +9,15 @@ import msgspec
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.ledger.books import EntryKind
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.operations.accounts.audit_log import Act, record_act
+from fairlead.domain.runs.outcomes import Completed
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.statements import Statement, UnknownRunError, statement
 from fairlead.operations.runs.cancel import Canceller
+from fairlead.operations.runs.results import ResultGoneError, Results
 from fairlead.storage.db.database import Database
 from fairlead.storage.runs import listing
+from fairlead.storage.runs.idempotency import ended_run
 from fairlead.storage.runs.listing import ListedKey, ListedRun, RunFilter, RunOwner, RunPage
 
 __all__ = [
@@ -59,6 +61,7 @@ class RunInspector(msgspec.Struct, frozen=True):
     database: Database
     canceller: Canceller
     authenticator: Authenticator
+    results: Results
     clock: Clock
 
     async def page(self, wanted: RunFilter, limit: int) -> RunPage:
@@ -73,16 +76,29 @@ class RunInspector(msgspec.Struct, frozen=True):
         is_json = content_type is not None and content_type.partition(";")[0].strip() == "application/json"
         return RunDetail(found, timeline_of(found), _links(content) if is_json and content else [])
 
+    async def result(self, run_id: str, seen: RunFilter) -> Completed | None:
+        """The result of a run while it is kept, for its collectors or its idempotency key; else None.
+
+        UnknownRunError, and FaultError while it cannot be read.
+        """
+        await self._owner(run_id, seen)
+        ended = await self.database.read(lambda c: ended_run(c, run_id))
+        kept = None if ended is None else ended.result
+        if kept is None or kept.expires_at <= self.clock.now_ms():
+            return None
+        try:
+            outcome = await self.results.read(kept)
+        except ResultGoneError:
+            return None
+        return outcome if isinstance(outcome, Completed) else None
+
     async def cancel(self, run_id: str, seen: RunFilter, by: Actor) -> bool:
         """Request a queued run to stop; False when it has ended. UnknownRunError, NotQueuedError, FaultError."""
         owner = await self._owner(run_id, seen)
         if not owner.is_queued:
             raise NotQueuedError(run_id)
         caller = await self.authenticator.caller_of_workspace(owner.workspace_id, by.name)
-        is_cancelled = await self.canceller.cancel(caller, owner.model_id, run_id)
-        if is_cancelled:
-            await record_act(self.database, by, Act("run.cancelled", owner.workspace_id, run_id), self.clock)
-        return is_cancelled
+        return await self.canceller.cancel(caller, owner.model_id, run_id, by)
 
     async def _owner(self, run_id: str, seen: RunFilter) -> RunOwner:
         owner = await self.database.read(lambda c: listing.owner_of_run(c, run_id))

@@ -3,9 +3,9 @@
 A check of an earlier row is made before those of later rows, so the first refusal is the answer. Where a stage is
 decided:
 
-- CALLER: `operations/accounts/authenticate.py`, `operations/accounts/rate_windows.py`
+- CALLER: `operations/accounts/authenticate.py`, `operations/runs/places.py`, `operations/accounts/rate_windows.py`
 - HEADERS: `requests.CallChecks.check_headers`
-- BODY: the entrance, which reads the body
+- BODY: the entrance, which reads the body and waits for places
 - CONTENT: `requests.CallChecks.check_content`, with what `admit.py` knows of money, prices and keys
 - ENTRY: the transaction that records the run (`storage/runs/entries.py`)
 """
@@ -54,6 +54,11 @@ class Check(NamedTuple):
 ORDER: Final = (
     Check(Stage.CALLER, "there is a credential, and it is well-formed", (Unauthorized,)),
     Check(Stage.CALLER, "it is a key or token that is good", (Unauthorized, Forbidden, ServiceUnavailable)),
+    Check(
+        Stage.CALLER,
+        "the server is not under pressure, or the workspace has less than its share",
+        (ServiceUnavailable,),
+    ),
     Check(Stage.CALLER, "no quota of requests is spent, nor the limit of the API key", (RateLimited,)),
     Check(Stage.HEADERS, "the router is enabled for the workspace", (NotEnabled, ServiceUnavailable)),
     Check(Stage.HEADERS, "the model exists and is not retired", (ModelNotFound,)),
@@ -70,6 +75,7 @@ ORDER: Final = (
         "the body is within the cap and holds no more values than it may, and arrives within 120 seconds",
         (BodyTooLarge, TooManyValues, InvalidInput),
     ),
+    Check(Stage.BODY, "the server has a place for the run, or gets one in time", (ServiceUnavailable,)),
     Check(Stage.BODY, "the idempotency key has 1 to 255 characters", (InvalidInput,)),
     Check(Stage.CONTENT, "the limit of runs of the model, where the workspace has one, is not spent", (RateLimited,)),
     Check(

@@ -1,5 +1,6 @@
 """Telling again how a run ended, to a caller with its idempotency key (R-18)."""
 
+import contextlib
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
-from fairlead.storage.runs.idempotency import EndedRun, ended_run, forget_expired, key_in_use
+from fairlead.storage.runs.idempotency import EndedRun, ended_run, forget_expired, key_in_use, note_replay
 
 _FORGOTTEN_AT_ONCE: Final = 500
 _RESULT: Final = "The result of this idempotency key"
@@ -50,7 +51,15 @@ class Replayer:
             raise FaultError(StillRunning())
         if ended.result is None:
             return Answer(Failed(ProviderError(f"{_LOST} Use a new key.")), None, is_replay=True)
-        return replace(await self._answer(ended, ended.result), is_replay=True)
+        answer = replace(await self._answer(ended, ended.result), is_replay=True)
+        await self._note(run_id)
+        return answer
+
+    async def _note(self, run_id: str) -> None:
+        """Keep for the timeline of a run that it was told again. It is told all the same where that is not possible."""
+        now = self._clock.now_ms()
+        with contextlib.suppress(DatabaseUnavailableError):
+            await self._database.write(lambda c: note_replay(c, run_id, now), durable=False)
 
     async def answer_of(self, run_id: str) -> Answer | None:
         """How a run ended that another server may have ended; None while it goes on. FaultError, as `tell`."""

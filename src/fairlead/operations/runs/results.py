@@ -4,11 +4,12 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.faults import Fault, FaultError, RequestNotFound, ServiceUnavailable
+from fairlead.domain.faults import Fault, FaultError, RequestNotFound
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.replays import read_fault, write_fault
 from fairlead.operations.assets.results import damaged_fault
+from fairlead.operations.assets.shared_store import unreadable_fault
 from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 
 INLINE_MAX: Final = 64 * 1024
@@ -91,7 +92,7 @@ class Results:
         except BlobDamagedError as error:
             raise FaultError(damaged_fault()) from error
         except BlobsUnavailableError as error:
-            raise FaultError(ServiceUnavailable("The result cannot be read right now.")) from error
+            raise FaultError(unreadable_fault(error, "The result cannot be read right now.")) from error
 
     async def loss(self, blob: str, size: int) -> Fault | None:
         """What `read` would fail with because the blob of a result is lost; None while it is there, or cannot be read.

@@ -17,7 +17,6 @@ from fairlead.domain.runs.entries import (
     KeptResult,
     LiveRun,
     Stray,
-    TakeOver,
     Verdict,
     Withdrawal,
     Withdrawn,
@@ -26,7 +25,7 @@ from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.runs.states import RunEvent, RunState, advance
-from fairlead.domain.work.entries import Claim, DocumentBlob
+from fairlead.domain.work.entries import Claim, DocumentBlob, TakeOver
 from fairlead.observing.observations import (
     DatabaseTrouble,
     Observer,
@@ -49,7 +48,10 @@ from fairlead.storage.work.table import OwnedWork, WorkTable
 
 RunQueue: TypeAlias = WorkQueue[Withdrawal | TakeOver, Execution]
 
-UNDER_WAY_MAX: Final = 200
+UNDER_WAY_MAX: Final = 2_000
+"""With how many runs of others a server goes on before it takes over more. One that waits for its partner takes ten
+kilobytes; one that nobody takes over waits for a server to end what it has, which may be minutes.
+"""
 _LOST: Final = ProviderError("The outcome of this run could not be determined; it was not charged.")
 _NOT_STARTED: Final = ServiceUnavailable("The run could not be started; it was not charged.")
 

@@ -19,17 +19,18 @@ class Reservation:
 
 
 class Places:
-    """At most `most` pieces of work are executed here at a time."""
+    """At most `most` pieces of work are executed here at a time; none is begun while `is_open` says no."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, is_open: Callable[[], bool] = lambda: True) -> None:
         self.most = most
+        self._is_open = is_open
         self._taken = 0
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def has_room(self) -> bool:
         """Whether a place can be reserved now."""
-        return self._taken < self.most
+        return self._taken < self.most and self._is_open()
 
     def reserve(self) -> Reservation | None:
         """A place for work that is about to be claimed; None where there is none."""

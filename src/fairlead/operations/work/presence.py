@@ -1,16 +1,18 @@
 """A server's lease on its work, renewed by a sign of life; its times are those of the database's clock (M-01)."""
 
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from fairlead.domain.work.pools import DEFAULT_POOL, WorkedPools
 from fairlead.observing.observations import ClockCompared, DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
-from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
 from fairlead.storage.work.table import announce_server, database_time
 
 _FORGET_AFTER_MS: Final = 86_400_000
 _NEVER: Final = 0
+_USUAL_POOLS: Final = WorkedPools()
 
 
 class ServerPresence:
@@ -19,6 +21,10 @@ class ServerPresence:
     `alone`: no other server can share the database (an exclusive data directory). Otherwise a server is taken to be
     dead that was silent for `silent_ms`. After an outage of the database everybody looks so: a server disowns nobody
     until it has renewed its own lease for that long without a gap, in which all that live have renewed theirs.
+
+    It works for `pools`: it claims what is queued in them, and goes on with it where another server fell silent. Where
+    it `takes_synchronous` runs, it goes on with those, too. It announces the pools that it `executes` new work of, so
+    that others see which of them nobody works for: none for a kind of work that it has no places for.
     """
 
     def __init__(
@@ -30,10 +36,16 @@ class ServerPresence:
         *,
         alone: bool,
         silent_ms: int,
+        pools: Sequence[str] = (DEFAULT_POOL,),
+        takes_synchronous: bool = True,
+        executes: WorkedPools = _USUAL_POOLS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.server_id: Final = server_id
         self.silent_ms: Final = silent_ms
+        self.pools: Final = tuple(dict.fromkeys(pools))
+        self.takes_synchronous: Final = takes_synchronous
+        self._executes = executes
         self._database = database
         self._clock = clock
         self._observe = observe
@@ -56,10 +68,10 @@ class ServerPresence:
         self._note_renewal(now_ms)
         self._observe(ClockCompared((self._clock.now_ms() - now_ms) / 1000))
 
-    def announce_in(self, connection: Any) -> int:
+    def announce_in(self, connection: Transaction) -> int:
         """The same, within a transaction; the time (ms) by the database's clock."""
         now = database_time(connection, self._clock.now_ms())
-        announce_server(connection, self.server_id, now, now - _FORGET_AFTER_MS)
+        announce_server(connection, self.server_id, now, now - _FORGET_AFTER_MS, self._executes)
         return now
 
     @property
@@ -73,7 +85,7 @@ class ServerPresence:
         is_current = (now - self._renewed_at) * 1000 < self.silent_ms
         return is_current and (now - self._unbroken_since) * 1000 >= self.silent_ms
 
-    def silent_since(self, connection: Any) -> int:
+    def silent_since(self, connection: Transaction) -> int:
         """The time (ms), by the database's clock, since which a server is dead that was not seen."""
         now = database_time(connection, self._clock.now_ms())
         if self._alone:

@@ -1,25 +1,27 @@
 """The queue of one kind of work as a server works on it: claims, room, cancellations, expiries, takeovers."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from fairlead.domain.faults import FaultError
-from fairlead.domain.work.entries import Claim, Release, Superseded
+from fairlead.domain.work.entries import Claim, Release, Released, Superseded
 from fairlead.observing.observations import DatabaseTrouble, Observer, QueueDepth, UnexpectedError
 from fairlead.operations.clock import Clock
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.store import WorkStore
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.work.table import OwnedWork, WorkTable
+from fairlead.storage.work.table import FoundWork, OwnedWork, Takers, WorkTable
 
 FOUND_AT_ONCE: Final = 500
 TAKEN_AT_ONCE: Final = 100
 STRAY_AFTER_MS: Final = 60_000
 """Far longer than it takes from the commit of a claim, or of an admission, to the execution."""
+_FROM_THE_FIRST: Final[Mapping[str, str]] = MappingProxyType({})
 
 Entry = TypeVar("Entry")
 Begun_co = TypeVar("Begun_co", covariant=True)
@@ -110,36 +112,35 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
         finally:
             self.claiming.discard(id_)
 
-    async def find_released(self, behind: str = "") -> Sequence[tuple[str, str]]:
-        """Work that waits for a server, some of each workspace, those behind the workspace `behind` first.
+    async def find_released(self, behind: Mapping[str, str] = _FROM_THE_FIRST) -> Sequence[Released]:
+        """Work of the server's pools that waits, some of each workspace; what no wake-up told of is found here.
 
-        Ids and workspaces. What no wake-up told of is found here.
+        In each pool those behind the workspace that `behind` has for it come first.
         """
-        found = await self._find("find released", lambda c: self.kind.table.find_released(c, behind, FOUND_AT_ONCE))
+        table, pools = self.kind.table, self.presence.pools
+        found = await self._find("find released", lambda c: table.find_released_in(c, pools, behind, FOUND_AT_ONCE))
         return found or []
 
-    async def pass_on_cancels(self) -> None:
+    async def look(self) -> FoundWork | None:
+        """Find what there is to do for work, which is then passed to the three below; None without the database."""
+        before, server_id = self.clock.now_ms() - self.timeout_ms, self.presence.server_id
+        return await self._find("look after", lambda c: self.kind.table.look(c, server_id, before, FOUND_AT_ONCE))
+
+    def pass_on_cancels(self, found: FoundWork) -> None:
         """Stop the work executed here that was cancelled, through whichever server that was."""
-        server_id = self.presence.server_id
-        cancelled = await self._find("find cancelled", lambda c: self.kind.table.cancelled(c, server_id))
-        if cancelled:
-            self.kind.cancel(frozenset(cancelled))
+        if found.cancelled:
+            self.kind.cancel(frozenset(found.cancelled))
 
-    async def use_room(self) -> None:
+    async def use_room(self, found: FoundWork) -> None:
         """Give slots to what is parked in workspaces that have some to spare: their limits were raised."""
-        room = await self._find("find room for", lambda c: self.kind.table.room(c, FOUND_AT_ONCE))
-        if room is None:
-            return
-        if room.depth is not None:
-            self.observe(QueueDepth(*room.depth))
-        await self._write_each([Release(workspace_id) for workspace_id in room.workspace_ids])
+        if found.room.depth is not None:
+            self.observe(QueueDepth(*found.room.depth))
+        await self._write_each([Release(workspace_id) for workspace_id in found.room.workspace_ids])
 
-    async def time_out(self) -> int:
-        """End a batch of work that has waited too long, and return how much it was."""
+    async def time_out(self, found: FoundWork) -> int:
+        """End the work that has waited too long, and return how much it was."""
         now = self.clock.now_ms()
-        before = now - self.timeout_ms
-        late = await self._find("time out", lambda c: self.kind.table.waiting_since(c, before, FOUND_AT_ONCE))
-        written = await self._write_each([self.kind.expiry(id_, workspace_id, now) for id_, workspace_id in late or ()])
+        written = await self._write_each([self.kind.expiry(id_, workspace_id, now) for id_, workspace_id in found.late])
         return sum(self.kind.note_expiry(entry, verdict) for entry, verdict in written)
 
     async def take_over(self) -> int:
@@ -149,7 +150,13 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
             return 0
         found = await self._find(
             "take over",
-            lambda c: table.orphans(c, presence.server_id, presence.silent_since(c), TAKEN_AT_ONCE),
+            lambda c: table.orphans(
+                c,
+                presence.server_id,
+                presence.silent_since(c),
+                TAKEN_AT_ONCE,
+                Takers(presence.pools, presence.takes_synchronous),
+            ),
         )
         return await self._take(found or ())
 
@@ -182,6 +189,8 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
 
     async def _write_each(self, entries: Sequence[T]) -> Sequence[tuple[T, object]]:
         """Write entries about work that is found again where they cannot be written; those that were, and verdicts."""
+        if not entries:
+            return ()
         said = await asyncio.gather(*(self.store.write(entry) for entry in entries), return_exceptions=True)
         for one in said:
             if isinstance(one, Exception) and not isinstance(one, FaultError):

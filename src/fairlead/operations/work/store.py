@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.storage.db.database import DatabaseUnavailableError
-from fairlead.storage.db.group_commit import GroupCommit
+from fairlead.storage.work.journal import Journal
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
@@ -18,7 +18,7 @@ Verdict = TypeVar("Verdict")
 class WorkStore(Generic[Entry, Verdict]):
     """The journal of one kind of work, as operations use it. `refusal` is what callers are told while it is away."""
 
-    def __init__(self, journal: GroupCommit[Entry, Any, Verdict], observe: Observer, refusal: str) -> None:
+    def __init__(self, journal: Journal[Entry, Any, Verdict], observe: Observer, refusal: str) -> None:
         self._journal = journal
         self._observe = observe
         self._refusal = refusal

@@ -12,7 +12,8 @@ from typing import Final
 from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.work.entries import DocumentBlob
-from fairlead.observing.observations import BlobTrouble, Observer
+from fairlead.observing.blobs import BlobTrouble
+from fairlead.observing.observations import Observer
 from fairlead.storage.blobs.store import BlobLostError, Blobs, BlobsUnavailableError
 
 _CLOSE_SECONDS: Final = 5.0

@@ -57,6 +57,36 @@ def processes() -> Mapping[int, Process]:
     return found
 
 
+class FamilyWatch:
+    """Looks again and again at this process and everything below it, without reading all others each time.
+
+    A stranger stays one: what is forked below us is a new process, and what loses its parent there comes to us. It is
+    known by its number and the inode of its directory, which no later process of that number has.
+    """
+
+    def __init__(self) -> None:
+        self._strangers: dict[int, int] = {}
+
+    def look(self) -> Mapping[int, Process]:
+        """This process, everything below it, and some others, by their numbers."""
+        found: dict[int, Process] = {}
+        inodes: dict[int, int] = {}
+        with suppress(OSError), os.scandir(_PROCESSES) as entries:
+            for entry in entries:
+                if entry.name.isdigit():
+                    pid = int(entry.name)
+                    inodes[pid] = entry.inode()
+                    if self._strangers.get(pid) != inodes[pid] and (process := _read(pid)) is not None:
+                        found[pid] = process
+        strangers = {0, *(pid for pid, inode in self._strangers.items() if inodes.get(pid) == inode)}
+        unknown = {pid: process.parent for pid, process in found.items() if pid != os.getpid()}
+        while more := {pid for pid, parent in unknown.items() if parent in strangers}:
+            strangers |= more  # what has a parent that has just ended is not, and is read again
+            unknown = {pid: parent for pid, parent in unknown.items() if pid not in more}
+        self._strangers = {pid: inodes[pid] for pid in strangers if pid}
+        return found
+
+
 def descendants(pid: int, among: Mapping[int, Process] | None = None) -> Sequence[Process]:
     """The living processes below one."""
     children: dict[int, list[Process]] = {}

@@ -1,10 +1,10 @@
 """The audit log: who has done what, when and from where. Entries are written with the change, and never changed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from fairlead.domain.accounts.rights import Actor, ActorKind
 from fairlead.storage.db.database import Work
@@ -39,12 +39,17 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 class AuditFilter(msgspec.Struct, frozen=True):
-    """Which entries are wanted: of a workspace, of a member, of an action, older than the entry `before`."""
+    """Which entries are wanted: of a workspace, of a member, of an action, older than the entry `before`.
+
+    And written from `since` on and before `until` (ms).
+    """
 
     workspace_id: str | None = None
     member_id: str | None = None
     action: str | None = None
     before: int | None = None
+    since: int | None = None
+    until: int | None = None
 
 
 def record_act(connection: Connection, by: Actor, act: Act, now: int) -> None:
@@ -64,6 +69,12 @@ def record_act(connection: Connection, by: Actor, act: Act, now: int) -> None:
     )
 
 
+def record_acts(connection: Connection, acts: Iterable[tuple[Actor, Act, int]]) -> None:
+    """Write an entry for each act of somebody at a time (ms), in the transaction of a batch of changes."""
+    for by, act, at in acts:
+        record_act(connection, by, act, at)
+
+
 def with_entry(work: Work[T], by: Actor, describe: Callable[[T], Act | None], now: int) -> Work[T]:
     """Work that also writes its entry, in its own transaction.
 
@@ -77,6 +88,15 @@ def with_entry(work: Work[T], by: Actor, describe: Callable[[T], Act | None], no
         return result
 
     return work_and_record
+
+
+def forget_entries(connection: Connection, before: int, limit: int) -> int:
+    """Delete entries of before a time (ms), looking at the `limit` oldest; how many there were."""
+    oldest = select(audit_entries.c.id, audit_entries.c.at).order_by(audit_entries.c.id).limit(limit).subquery()
+    old = connection.execute(select(oldest.c.id).where(oldest.c.at < before)).scalars().all()
+    if old:
+        connection.execute(delete(audit_entries).where(audit_entries.c.id.in_(old)))
+    return len(old)
 
 
 def list_entries(connection: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
@@ -96,6 +116,10 @@ def list_entries(connection: Connection, wanted: AuditFilter, limit: int) -> lis
             found = found.where(column == value)
     if wanted.before is not None:
         found = found.where(audit_entries.c.id < wanted.before)
+    if wanted.since is not None:
+        found = found.where(audit_entries.c.at >= wanted.since)
+    if wanted.until is not None:
+        found = found.where(audit_entries.c.at < wanted.until)
     return [
         AuditEntry(
             row["id"],

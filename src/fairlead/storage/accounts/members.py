@@ -226,11 +226,12 @@ def list_personal_keys(connection: Connection, member_id: str) -> list[PersonalK
 
 
 def delete_personal_key(connection: Connection, member_id: str, key_id: str) -> PersonalKey:
-    """Delete a key and the sessions that were begun with it; UnknownPersonalKeyError."""
+    """Delete a key and the sessions that were begun with it; UnknownPersonalKeyError, LastOperatorError."""
     mine = (personal_keys.c.id == key_id) & (personal_keys.c.member_id == member_id)
     row = connection.execute(select(*_KEY_COLUMNS).where(mine)).first()
     if row is None:
         raise UnknownPersonalKeyError(key_id)
+    _refuse_last_way_in(connection, key_id)
     connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
     connection.execute(delete(personal_keys).where(mine))
     return PersonalKey(*row)
@@ -320,6 +321,21 @@ def _roles(connection: Connection, member_ids: Iterable[str]) -> dict[str, list[
     for member_id, workspace_id, name, role in connection.execute(found):
         roles.setdefault(member_id, []).append(Membership(workspace_id, name, Role(role)))
     return roles
+
+
+def _refuse_last_way_in(connection: Connection, key_id: str) -> None:
+    """Refuse to lose the last key of operators, where none has ever signed in by OpenID Connect."""
+    operators = connection.execute(
+        select(members.c.id, members.c.subject)
+        .where(members.c.is_operator)
+        .order_by(members.c.id)
+        .with_for_update(of=members)
+    ).all()
+    if any(subject is not None for _, subject in operators):
+        return
+    of_operators = select(personal_keys.c.id).where(personal_keys.c.member_id.in_([id_ for id_, _ in operators]))
+    if list(connection.scalars(of_operators.limit(2))) == [key_id]:
+        raise LastOperatorError
 
 
 def _refuse_last_operator(connection: Connection, member_id: str) -> None:

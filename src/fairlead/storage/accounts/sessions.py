@@ -120,6 +120,11 @@ def end_session(connection: Connection, member_id: str, session_id: str) -> None
         raise NoSessionError
 
 
+def end_sessions(connection: Connection, member_id: str) -> int:
+    """Forget every session of a member; how many."""
+    return connection.execute(delete(sessions).where(sessions.c.member_id == member_id)).rowcount
+
+
 def has_ended(connection: Connection, lifetime: Lifetime) -> bool:
     """Whether there are sessions that do not count any more."""
     return connection.execute(select(sessions.c.id).where(_ended(lifetime)).limit(1)).first() is not None

@@ -6,7 +6,7 @@ several rows name are stored once and count for each. The large bodies of runs a
 queue bounds them, and they are gone when their runs have ended, while a workflow is kept as long as its job.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 from sqlalchemy import (
@@ -18,7 +18,6 @@ from sqlalchemy import (
 )
 
 from fairlead.domain.accounts.storage_limits import StorageLimits, StorageUsage
-from fairlead.storage.accounts.workspaces import workspace_name_of
 from fairlead.storage.db.schema import storage_usage
 from fairlead.storage.db.statements import PreparedLookup, insert_into
 from fairlead.storage.db.tables import assets, editor_documents, jobs, workflow_files, workspaces
@@ -70,18 +69,10 @@ def lock_usage(connection: Connection, workspace_ids: Collection[str]) -> None:
     connection.execute(rows.with_for_update()).all()
 
 
-def set_limits(connection: Connection, workspace_id: str, changes: dict[str, int | None]) -> None:
+def set_limits(connection: Connection, workspace_id: str, changes: Mapping[str, int | None]) -> None:
     """Give a workspace limits of its own: `bytes_limit`, `files_limit` or both; None for that of the settings."""
     row = insert_into(connection, storage_usage).values(workspace_id=workspace_id, **changes)
     connection.execute(row.on_conflict_do_update(index_elements=["workspace_id"], set_=changes))
-
-
-def limit_named_workspace(connection: Connection, name_or_id: str, changes: dict[str, int | None]) -> tuple[str, str]:
-    """Give a workspace limits as `set_limits` does; its id and name. UnknownWorkspaceError."""
-    named = workspace_name_of(connection, name_or_id)
-    if changes:
-        set_limits(connection, named[0], changes)
-    return named
 
 
 def list_usage(connection: Connection) -> list[tuple[str, StorageUsage]]:

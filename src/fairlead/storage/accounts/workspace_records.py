@@ -11,8 +11,15 @@ from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.accounts.storage_limits import StorageUsage
 from fairlead.domain.ledger.books import Funds
 from fairlead.storage.accounts.audit_log import Act, record_act
-from fairlead.storage.accounts.storage_usage import usage_of_each
-from fairlead.storage.accounts.workspaces import UnknownKeyError, UnknownWorkspaceError, readable
+from fairlead.storage.accounts.storage_usage import set_limits, usage_of_each
+from fairlead.storage.accounts.workspaces import (
+    NewWorkspace,
+    UnknownKeyError,
+    UnknownWorkspaceError,
+    change_named_workspace,
+    readable,
+)
+from fairlead.storage.accounts.workspaces import create_workspace as insert_workspace
 from fairlead.storage.db.member_tables import memberships
 from fairlead.storage.db.schema import webhook_secrets
 from fairlead.storage.db.tables import (
@@ -45,6 +52,10 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
     cap: int
     in_flight: int
     in_flight_limit: int
+    waiting: int
+    parked: int
+    jobs_active: int
+    jobs_parked: int
     commitment_limit: int | None
     tier: str | None
     models: list[str] | None
@@ -81,6 +92,25 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
     budget: int | None = None
     budget_period: str | None = None
     spent: int | None = None
+
+
+def create_workspace(
+    connection: Connection, id_: str, new: NewWorkspace, now: int, storage: Mapping[str, int | None]
+) -> None:
+    """Make a workspace with an empty book, and with limits of its own of what it keeps; NameTakenError."""
+    insert_workspace(connection, id_, new, now)
+    if storage:
+        set_limits(connection, id_, storage)
+
+
+def change_workspace(
+    connection: Connection, name_or_id: str, changes: Mapping[str, object], storage: Mapping[str, int | None]
+) -> tuple[str, str]:
+    """Change settings of a workspace, and limits of what it keeps; its id and name. UnknownWorkspaceError."""
+    named = change_named_workspace(connection, name_or_id, changes)
+    if storage:
+        set_limits(connection, named[0], storage)
+    return named
 
 
 def find_record(connection: Connection, workspace_id: str) -> WorkspaceRecord:

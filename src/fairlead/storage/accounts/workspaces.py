@@ -13,8 +13,10 @@ from sqlalchemy import (
     String,
     case,
     cast,
+    delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -25,7 +27,7 @@ from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.jobs import subscriptions
 from fairlead.domain.ledger.books import EntryKind, Funds
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
-from fairlead.storage.db.budget_tables import rate_limits
+from fairlead.storage.db.budget_tables import budgets, rate_limits
 from fairlead.storage.db.database import Work
 from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
 
@@ -58,6 +60,7 @@ _OF_MODELS: Final = rate_limits.c.scope == _MODEL_LIMIT
 _FUNDS_AND_RIGHTS: Final = (
     workspaces.c.id.label("workspace_id"),
     workspaces.c.name.label("workspace"),
+    workspaces.c.subscription,
     workspaces.c.billing,
     workspaces.c.balance,
     workspaces.c.held,
@@ -177,6 +180,22 @@ def change_workspace(connection: Connection, workspace_id: str, changes: Mapping
     connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(**values))
 
 
+def forget_revoked_keys(connection: Connection, before: int, limit: int) -> int:
+    """Delete up to `limit` API keys that were revoked before a time (ms); how many there were.
+
+    One that runs are held for stays, as do those that have a budget or a limit of requests of their own.
+    """
+    of_key = [
+        select(table.c.id).where(table.c.scope == "key", table.c.subject == api_keys.c.id).exists()
+        for table in (budgets, rate_limits)
+    ]
+    old = select(api_keys.c.id).where(api_keys.c.revoked_at < before, api_keys.c.held == 0, ~or_(*of_key)).limit(limit)
+    ids = list(connection.execute(old).scalars())
+    if ids:
+        connection.execute(delete(api_keys).where(api_keys.c.id.in_(ids)))
+    return len(ids)
+
+
 def credit(connection: Connection, workspace_id: str, amount: int, reason: str, now: int) -> int:
     """Book money in (or a correction out) and return the new balance."""
     connection.execute(
@@ -240,6 +259,14 @@ def workspace_names(connection: Connection, limit: int) -> list[tuple[str, str]]
 def has_workspaces(connection: Connection) -> bool:
     """Whether there is any workspace; nothing of it is read."""
     return connection.execute(select(workspaces.c.id).limit(1)).first() is not None
+
+
+def first_workspace_id(connection: Connection) -> str | None:
+    """The id of the oldest workspace; None where there is none."""
+    found: str | None = connection.scalar(
+        select(workspaces.c.id).order_by(workspaces.c.created_at, workspaces.c.id).limit(1)
+    )
+    return found
 
 
 def list_workspaces(connection: Connection) -> list[dict[str, object]]:
@@ -381,6 +408,7 @@ def _caller(
         single_sign_on=single_sign_on,
         token_kind=token_kind,
         is_suspended=bool(row["is_suspended"]),
+        subscription=row["subscription"],
         rate_limits=_limits_of(row["rate_limits"]) if row["rate_limits"] else (),
     )
 

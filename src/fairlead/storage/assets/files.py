@@ -60,6 +60,7 @@ def delete_needed(connection: Connection, job_ids: Sequence[str]) -> None:
 _TRIES: Final = 1_000
 _SAME_CONTENT_MAX: Final = 100
 _FOUND_AT_ONCE: Final = 300
+_INPUT: Final = "input"
 _PREVIEW: Final = "temp"
 _NAME: Final = (workflow_files.c.workspace_id, workflow_files.c.kind, workflow_files.c.name)
 
@@ -219,6 +220,21 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
     if found:
         previews = ((row.workspace_id, numbered_output(row.name)) for row in found if row.kind == _PREVIEW)
         _FORGET_NUMBER.run(connection, sorted((workspace_id, *name) for workspace_id, name in previews if name))
+        lock_usage(connection, [row.workspace_id for row in found])
+        connection.execute(delete(workflow_files).where(workflow_files.c.id.in_([row.id for row in found])))
+    return len(found)
+
+
+def delete_old_inputs(connection: Connection, before: int, limit: int) -> int:
+    """Forget up to `limit` inputs that came before a time (ms) and that no live job names; how many there were."""
+    old = (
+        select(workflow_files.c.id, workflow_files.c.workspace_id)
+        .where(workflow_files.c.kind == _INPUT, workflow_files.c.created_at < before, ~needed_by_jobs())
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    found = connection.execute(old).all()
+    if found:
         lock_usage(connection, [row.workspace_id for row in found])
         connection.execute(delete(workflow_files).where(workflow_files.c.id.in_([row.id for row in found])))
     return len(found)

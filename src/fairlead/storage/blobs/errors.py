@@ -23,3 +23,7 @@ class BlobDamagedError(BlobLostError):
 
 class BlobsUnavailableError(Exception):
     """The store cannot be read or written: the disk is full, or the store is away. Worth trying again."""
+
+
+class StoreUnprovenError(BlobsUnavailableError):
+    """The store is not known to be the installation's: nothing is written, and what it lacks may be in another."""

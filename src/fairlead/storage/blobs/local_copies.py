@@ -3,6 +3,7 @@
 import asyncio
 import os
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,13 +23,16 @@ class LocalCopies:
     def __init__(self, folder: Path, limit: int = _BYTES_MAX) -> None:
         self._folder = folder
         self._limit = limit
+        self._total: int | None = None
+        """How many bytes there are as far as this process knows: the folder is looked through only when it is full."""
+        self._lock = threading.Lock()
 
     async def path(self, name: str, size: int, content: Callable[[], AsyncIterator[bytes]]) -> Path:
         """The copy of a blob, made of its bytes where there is none of that size; OSError, and what the bytes raise."""
         path = self._folder / name
         if not await asyncio.to_thread(_is_whole, path, size):
             await self._write(path, content())
-            await asyncio.to_thread(self._shrink, path)
+            await asyncio.to_thread(self._make_room, path, size)
         return path
 
     async def _write(self, path: Path, content: AsyncIterator[bytes]) -> None:
@@ -42,19 +46,31 @@ class LocalCopies:
         finally:
             await asyncio.to_thread(Path(file.name).unlink, missing_ok=True)  # where it was not moved
 
-    def _shrink(self, newest: Path) -> None:
+    def _make_room(self, newest: Path, size: int) -> None:
+        """Count a copy that was made, and remove others where there are too many bytes."""
+        with self._lock:
+            if self._total is not None:
+                self._total += size
+            if self._total is None or self._total > self._limit:
+                self._total = self._shrink(newest)
+
+    def _shrink(self, newest: Path) -> int:
+        """Remove what was not asked for longest; how many bytes are left."""
         found = []
         for path in self._folder.iterdir():
             with suppress(FileNotFoundError):  # another has removed it
                 told = path.stat()
                 found.append((told.st_mtime, told.st_size, path))
         total = sum(size for _, size, _ in found)
+        if total <= self._limit:
+            return total
         for _, size, path in sorted(found):
-            if total <= self._limit:
-                return
+            if total <= self._limit * 9 // 10:  # or the next copy would look through the folder again
+                break
             if path != newest:
                 path.unlink(missing_ok=True)
                 total -= size
+        return total
 
 
 def _new_file(folder: Path) -> IO[bytes]:

@@ -1,11 +1,16 @@
-"""What names which blob: result assets, kept results of runs, large requests of live runs, files, large workflows."""
+"""What names which blob: result assets, kept results of runs, large requests of live runs, files, large workflows.
+
+And which store the installation has recorded as the one that has them all.
+"""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, or_, select
 
 from fairlead.storage.assets.files import needed_by_jobs
+from fairlead.storage.db.schema import blob_store
+from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import assets, jobs, runs, workflow_files
 
 KINDS: Final = ("asset", "result", "request", "file", "workflow")
@@ -54,7 +59,26 @@ def sample_references(connection: Connection, beginning: str, now: int, limit: i
     ]
 
 
-def _live(kind: str, now: int) -> Select[Any]:
+def recorded_marker(connection: Connection) -> str | None:
+    """The marker of the installation's store; None where no server has recorded one yet."""
+    found: str | None = connection.scalar(select(blob_store.c.marker))
+    return found
+
+
+def record_marker(connection: Connection, marker: str, now: int) -> str:
+    """Record the marker of a store where none is recorded, and return the one that is."""
+    row = insert_into(connection, blob_store).values(id=1, marker=marker, recorded_at=now)
+    connection.execute(row.on_conflict_do_nothing())
+    return recorded_marker(connection) or marker
+
+
+def replace_marker(connection: Connection, marker: str, now: int) -> None:
+    """Record another store in the place of the one before."""
+    connection.execute(delete(blob_store))
+    record_marker(connection, marker, now)
+
+
+def _live(kind: str, now: int) -> Select[*tuple[str, str, str, int]]:
     """The rows of a kind that name a blob and whose time is not up."""
     match kind:
         case "asset":
@@ -75,7 +99,7 @@ def _live(kind: str, now: int) -> Select[Any]:
             return select(file.id, file.workspace_id, file.blob, file.size).where(stays)
 
 
-def _ids() -> dict[str, Any]:
+def _ids() -> dict[str, ColumnElement[str]]:
     return {
         "asset": assets.c.id,
         "result": runs.c.id,
@@ -86,12 +110,11 @@ def _ids() -> dict[str, Any]:
 
 
 def _blob(kind: str) -> ColumnElement[str]:
-    columns: dict[str, Any] = {
+    columns: dict[str, ColumnElement[str]] = {
         "asset": assets.c.blob,
         "result": runs.c.result_blob,
         "request": runs.c.request_blob,
         "file": workflow_files.c.blob,
         "workflow": jobs.c.documents_blob,
     }
-    column: ColumnElement[str] = columns[kind]
-    return column
+    return columns[kind]

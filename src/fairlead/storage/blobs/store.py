@@ -16,9 +16,8 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-import msgspec
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
@@ -30,13 +29,18 @@ from fairlead.storage.blobs.errors import (
     BlobMissingError,
     BlobsUnavailableError,
     BlobTooLargeError,
+    StoreUnprovenError,
 )
+from fairlead.storage.blobs.gate import StoreGate, open_gate
 from fairlead.storage.blobs.local_copies import LocalCopies
 from fairlead.storage.blobs.local_files import BlobFolders, write_all
+from fairlead.storage.blobs.markers import StoreMarkers
+from fairlead.storage.blobs.ports import FAN_OUT, Blobs, FileBlobs, FileWriter, StoredBlob, Writer
 from fairlead.storage.blobs.reading import BlobVerifier, read_download, read_file
 from fairlead.storage.blobs.writer import SpooledWriter
 
 __all__ = [
+    "FAN_OUT",
     "AdoptedBlob",
     "BlobDamagedError",
     "BlobLostError",
@@ -45,134 +49,31 @@ __all__ = [
     "Blobs",
     "BlobsUnavailableError",
     "FileBlobs",
+    "FileWriter",
+    "StoreUnprovenError",
     "StoredBlob",
     "StoredBlobs",
-    "existing_blobs",
-    "local_blobs",
+    "Writer",
+    "blob_path",
 ]
 
 BlobStore: TypeAlias = LocalStore | MemoryStore | S3Store | GCSStore | AzureStore
 
-FAN_OUT: Final = tuple(f"{number:02x}" for number in range(256))
-"""The folders of the first level, by which a store is walked in parts."""
-
 _THOROUGH: Final = BlobVerifier(sys.maxsize, remembered_seconds=0)
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
-_READ_BYTES: Final = 1024 * 1024
+_DOWNLOADED_BYTES: Final = 4 * 1024 * 1024
+"""How much of a blob of another store is asked for at a time. No request waits for whom the bytes are for."""
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2
 _PAGE: Final = 1000
+_AGAIN_SECONDS: Final = (0.0, 0.2, 1.0)
+"""Two servers may write the same bytes, and while an object is replaced a store may give neither the one before nor the
+one after.
+"""
 _PROBE_BYTES: Final = 64 * 1024
-
-
-class StoredBlob(msgspec.Struct, frozen=True):
-    """What a walk finds: a name, and when the blob was last written, in milliseconds since 1970."""
-
-    name: str
-    written_at: int
-
-
-class Writer(Protocol):
-    """Takes the bytes of one blob. `abort` may always be called, and does nothing after `commit`."""
-
-    async def write(self, chunk: bytes) -> None:
-        """Take more bytes; BlobTooLargeError, BlobsUnavailableError."""
-        ...
-
-    async def commit(self) -> str:
-        """Make the blob whole, durable and visible, and return its name; BlobsUnavailableError."""
-        ...
-
-    async def abort(self) -> None:
-        """Forget what was written."""
-        ...
-
-
-class FileWriter(Writer, Protocol):
-    """Takes the bytes of one blob, which can be read as a file before it is one."""
-
-    async def finish(self) -> tuple[str, Path]:
-        """Take no more; the blob's name, and where it can be read until `commit` or `abort`. BlobsUnavailableError."""
-        ...
-
-
-class Blobs(Protocol):
-    """A place for blobs. Names are 64 digits of lower-case hexadecimal; ValueError for anything else."""
-
-    def writer(self, limit: int) -> Writer:
-        """Begin a blob of at most `limit` bytes."""
-        ...
-
-    async def size(self, name: str) -> int | None:
-        """The size of a blob in bytes, None when there is none; BlobsUnavailableError."""
-        ...
-
-    async def exists(self, name: str) -> bool:
-        """Whether there is such a blob; BlobsUnavailableError."""
-        ...
-
-    async def check(self, name: str, size: int) -> None:
-        """Look whether there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
-        ...
-
-    async def verify(self, name: str, size: int) -> None:
-        """The same, and compare its bytes with its name, as `read` does."""
-        ...
-
-    async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes]:
-        """Stream the bytes from `start` up to `end`, not included; BlobMissingError, BlobsUnavailableError.
-
-        BlobDamagedError before the first byte for a blob of at most VERIFIED_BYTES_MAX; a larger one that is read
-        whole breaks off with it before the last.
-        """
-        ...
-
-    async def delete(self, name: str) -> None:
-        """Remove a blob; one that is not there is removed already. BlobsUnavailableError."""
-        ...
-
-    def walk(self, folder: str) -> AsyncIterator[Sequence[StoredBlob]]:
-        """The blobs of one folder of FAN_OUT, a bounded page at a time; BlobsUnavailableError."""
-        ...
-
-    async def sweep(self, older_than: float) -> int:
-        """Remove what writers left behind that ended without a word, older than so many seconds; how many."""
-        ...
-
-
-class FileBlobs(Blobs, Protocol):
-    """Blobs that programs of this machine read and write as files: engine hosts do."""
-
-    def writer(self, limit: int) -> FileWriter:
-        """Begin a blob of at most `limit` bytes."""
-        ...
-
-    async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
-        """Make a copy of a local file a blob, and take the file away.
-
-        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
-        BlobsUnavailableError: it stays, and may be adopted later.
-        """
-        ...
-
-    async def put(self, content: bytes, limit: int) -> AdoptedBlob:
-        """Make some bytes a blob; BlobTooLargeError past `limit` bytes, BlobsUnavailableError."""
-        ...
-
-    async def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
-        """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
-        ...
-
-    async def local_path(self, name: str) -> Path:
-        """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
-
-        BlobMissingError, BlobDamagedError, BlobsUnavailableError.
-        """
-        ...
-
-    async def check_writable(self) -> None:
-        """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
-        ...
+_PROBE: Final = "probe"
+_PROBED_SECONDS: Final = 10.0
+"""How long another store counts as writable that was: each look there is paid for."""
 
 
 class StoredBlobs:
@@ -180,7 +81,9 @@ class StoredBlobs:
 
     With a LocalStore it must be on the store's own file system: a finished blob is moved, not copied. `parts` is how
     many bytes an upload to another store sends at once; `copies` keeps what programs of this machine read of another
-    store, and is not needed for a LocalStore. `report` is told of every blob that was asked for and is lost.
+    store, and is not needed for a LocalStore. `report` is told of every blob that was asked for and is lost. `gate`
+    says whether the store is the installation's; without one it is. `pauses` (seconds) are those before what came
+    damaged from another store is fetched again.
     """
 
     def __init__(
@@ -192,7 +95,12 @@ class StoredBlobs:
         copies: LocalCopies | None = None,
         verifier: BlobVerifier | None = None,
         report: Callable[[BlobLostError], None] = lambda _: None,
+        gate: StoreGate | None = None,
+        pauses: Sequence[float] = _AGAIN_SECONDS,
     ) -> None:
+        self._pauses = pauses
+        self.gate: Final = gate or open_gate()
+        self.markers: Final = StoreMarkers(store)
         self._store = store
         self._spool = spool
         self._parts = parts
@@ -200,6 +108,7 @@ class StoredBlobs:
         self._verifier = verifier or BlobVerifier()
         self._report = report
         self._folders = BlobFolders()
+        self._probed_until = 0.0
         self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
 
     def writer(self, limit: int) -> SpooledWriter:
@@ -222,6 +131,7 @@ class StoredBlobs:
 
     async def _spooled_and_placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], *made: Path) -> AdoptedBlob:
         """Make what a function spools a blob, and take away what it was made of: in a folder all in one thread."""
+        self.gate.check()
         root = self._root
         try:
             if root is not None:
@@ -250,15 +160,22 @@ class StoredBlobs:
 
     def _move(self, spooled: Path, root: Path, name: str) -> None:
         """Make a spooled file the blob of a folder; its name was made of its bytes as they were written."""
-        path = root / _path(name)
+        path = root / blob_path(name)
         self._folders.move(spooled, path)
         self._verifier.trust(path, name)
 
     async def check_writable(self) -> None:
-        """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
+        """Write a file where every blob is written first, and take it away; BlobsUnavailableError.
+
+        Another store is written to as well, though not more often than every ten seconds.
+        """
+        self.gate.check()
         try:
             await asyncio.to_thread(_write_and_take_away, self._spool)
-        except OSError as error:
+            if self._root is None and time.monotonic() >= self._probed_until:
+                await obstore.put_async(self._store, _PROBE, b"")
+                self._probed_until = time.monotonic() + _PROBED_SECONDS
+        except (BaseError, OSError) as error:
             raise BlobsUnavailableError(str(error)) from error
 
     async def local_path(self, name: str) -> Path:
@@ -268,15 +185,17 @@ class StoredBlobs:
         """
         with self._reporting(name):
             if self._root is None:
-                return await self._local_copy(name)
-            path = self._root / _path(name)
+                if self._copies is None:
+                    raise BlobsUnavailableError("no folder for local copies of blobs was given")
+                return await self._local_copy(self._copies, name, await self._size_elsewhere(name))
+            path = self._root / blob_path(name)
             await asyncio.to_thread(self._verifier.check, path, name)
             return path
 
     async def size(self, name: str) -> int | None:
         """The size of a blob in bytes, None when there is none; BlobsUnavailableError."""
         try:
-            return (await obstore.head_async(self._store, _path(name)))["size"]
+            return (await obstore.head_async(self._store, blob_path(name)))["size"]
         except FileNotFoundError:
             return None
         except (BaseError, OSError) as error:
@@ -291,7 +210,7 @@ class StoredBlobs:
         found = await self.size(name)
         with self._reporting(name):
             if found is None:
-                raise BlobMissingError(name)
+                raise self.gate.missing(name)
             if found != size:
                 raise BlobDamagedError(name)
 
@@ -303,7 +222,7 @@ class StoredBlobs:
                 pass
             return
         with self._reporting(name):
-            found = await asyncio.to_thread(self._verifier.check, self._root / _path(name), name)
+            found = await asyncio.to_thread(self._verifier.check, self._root / blob_path(name), name)
             if found.size != size:
                 raise BlobDamagedError(name)
 
@@ -317,7 +236,7 @@ class StoredBlobs:
             if self._root is None:
                 stream = await self._read_elsewhere(name, start, end)
             else:
-                stream = await read_file(self._root / _path(name), name, start, end, self._verifier)
+                stream = await read_file(self._root / blob_path(name), name, start, end, self._verifier)
         return self._reported(name, stream)
 
     async def _reported(self, name: str, stream: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -327,37 +246,57 @@ class StoredBlobs:
                     yield piece
 
     async def _read_elsewhere(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
-        size = (await obstore.head_async(self._store, _path(name)))["size"]
+        size = await self._size_elsewhere(name)
         start, end = min(start, size), min(end, size)
         if size > self._verifier.limit:
             return await self._downloaded(name, start, end)
+        if self._copies is not None:
+            with suppress(FileNotFoundError):  # others have asked for so much meanwhile that it was removed
+                path = await self._local_copy(self._copies, name, size)
+                return await read_file(path, name, start, end, self._verifier)
         return await read_download(await self._downloaded(name, 0, size), name, start, end, self._spool)
 
-    async def _downloaded(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
-        if start >= end:
-            return _chunks(())
-        found = await obstore.get_async(self._store, _path(name), options={"range": (start, end)})
-        return _chunks(found.stream(min_chunk_size=_READ_BYTES))
+    async def _size_elsewhere(self, name: str) -> int:
+        size: int = (await obstore.head_async(self._store, blob_path(name)))["size"]
+        return size
 
-    async def _local_copy(self, name: str) -> Path:
+    async def _downloaded(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
+        """The bytes of a blob from `start` up to `end`, of which the first are here when this returns."""
+        return self._pieces(name, start, end, await self._piece(name, start, end) if start < end else b"")
+
+    async def _pieces(self, name: str, start: int, end: int, piece: bytes) -> AsyncGenerator[bytes, None]:
+        """A first piece and those after it, each of which is asked for while the one before is on its way."""
+        while piece:
+            start += len(piece)
+            following = asyncio.ensure_future(self._piece(name, start, end)) if start < end else None
+            try:
+                yield piece
+                piece = b"" if following is None else await following
+            finally:
+                if following is not None:
+                    following.cancel()
+
+    async def _piece(self, name: str, start: int, end: int) -> bytes:
+        end = min(end, start + _DOWNLOADED_BYTES)
+        return bytes(await obstore.get_range_async(self._store, blob_path(name), start=start, end=end))
+
+    async def _local_copy(self, copies: LocalCopies, name: str, size: int) -> Path:
         """A copy of a blob of another store; one that is damaged is made again."""
-        if self._copies is None:
-            raise BlobsUnavailableError("no folder for local copies of blobs was given")
-        size = (await obstore.head_async(self._store, _path(name)))["size"]
-        for is_last in (False, True):
-            path = await self._copies.path(name, size, lambda: self._whole(name, size))
+        pauses = iter(self._pauses)
+        while True:
+            path = await copies.path(name, size, lambda: self._whole(name, size))
             try:
                 await asyncio.to_thread(self._verifier.check, path, name)
             except BlobDamagedError:
                 await asyncio.to_thread(path.unlink, missing_ok=True)
-                if is_last:
+                if (pause := next(pauses, None)) is None:
                     raise
+                await asyncio.sleep(pause)
             else:
-                break
-        return path
+                return path
 
     async def _whole(self, name: str, size: int) -> AsyncIterator[bytes]:
-        async with aclosing(await self._read_elsewhere(name, 0, size)) as stream:
+        async with aclosing(await self._downloaded(name, 0, size)) as stream:
             async for piece in stream:
                 yield piece
 
@@ -370,8 +309,9 @@ class StoredBlobs:
             self._report(error)
             raise
         except FileNotFoundError as error:
-            missing = BlobMissingError(name)
-            self._report(missing)
+            missing = self.gate.missing(name)
+            if isinstance(missing, BlobLostError):
+                self._report(missing)
             raise missing from error
         except (BaseError, OSError) as error:
             raise BlobsUnavailableError(str(error)) from error
@@ -380,7 +320,7 @@ class StoredBlobs:
         """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
         if self._root is None:
             return {name: await self.size(name) for name in names}
-        paths = {name: self._root / _path(name) for name in names}
+        paths = {name: self._root / blob_path(name) for name in names}
         try:
             return await asyncio.to_thread(_sizes, paths)
         except OSError as error:
@@ -393,17 +333,18 @@ class StoredBlobs:
         """
         with self._reporting(name):
             if self._root is not None:
-                return (await asyncio.to_thread(_THOROUGH.check, self._root / _path(name), name)).size
-            size: int = (await obstore.head_async(self._store, _path(name)))["size"]
+                return (await asyncio.to_thread(_THOROUGH.check, self._root / blob_path(name), name)).size
+            size = await self._size_elsewhere(name)
             async for _ in await read_download(await self._downloaded(name, 0, size), name, 0, 1, self._spool):
                 pass
             return size
 
     async def delete(self, name: str) -> None:
         """Remove a blob; one that is not there is removed already. BlobsUnavailableError."""
+        self.gate.check()
         try:
             with suppress(FileNotFoundError):
-                await obstore.delete_async(self._store, _path(name))
+                await obstore.delete_async(self._store, blob_path(name))
         except (BaseError, OSError) as error:
             raise BlobsUnavailableError(str(error)) from error
 
@@ -425,34 +366,19 @@ class StoredBlobs:
 
     async def place(self, spooled: Path, name: str) -> None:
         """Make a spooled file the blob of a name, whole or not at all; BlobsUnavailableError."""
+        self.gate.check()
         try:
             if self._root is not None:
                 await asyncio.to_thread(self._move, spooled, self._root, name)
             else:
                 await obstore.put_async(
-                    self._store, _path(name), spooled, chunk_size=self._parts, max_concurrency=_PARTS_AT_ONCE
+                    self._store, blob_path(name), spooled, chunk_size=self._parts, max_concurrency=_PARTS_AT_ONCE
                 )
         except (BaseError, OSError) as error:
             raise BlobsUnavailableError(str(error)) from error
 
 
-def local_blobs(folder: Path, report: Callable[[BlobLostError], None] = lambda _: None) -> StoredBlobs:
-    """Blobs in a folder of this machine, made for its owner alone; OSError when it cannot be.
-
-    `report` is told of every blob that was asked for and is lost.
-    """
-    spool = folder / "spool"
-    spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    return StoredBlobs(LocalStore(folder), spool, report=report)
-
-
-def existing_blobs(folder: Path) -> StoredBlobs:
-    """Blobs in a folder of this machine as they are, for those that only read; a folder that is not there has none."""
-    return StoredBlobs(LocalStore(folder) if folder.is_dir() else MemoryStore(), folder / "spool")
-
-
-def _path(name: str) -> str:
+def blob_path(name: str) -> str:
     """Where a blob is in its store: two levels of folders, so that none has too many entries."""
     if not _NAME.fullmatch(name):
         raise ValueError("a blob's name is 64 digits of hexadecimal")
@@ -481,11 +407,3 @@ def _remove_old(folder: Path, before: float) -> int:
                 path.unlink()
                 removed += 1
     return removed
-
-
-async def _chunks(stream: Any) -> AsyncGenerator[bytes, None]:
-    """The chunks of a stream as bytes; `()` is the stream without any."""
-    if stream == ():
-        return
-    async for chunk in stream:
-        yield bytes(chunk)

@@ -9,8 +9,7 @@ import msgspec
 from fairlead.domain.catalog.models import Assets, Leg
 from fairlead.domain.catalog.operations import SOLE, Operation
 from fairlead.domain.catalog.translations import Move, Translation
-from fairlead.domain.conditions import ConditionFile, conditions
-from fairlead.domain.pointers import Pointer, is_plural, parse_pointer
+from fairlead.domain.pointers import ConditionFile, Pointer, conditions, is_plural, parse_pointer
 from fairlead.storage.catalog.rates import MistakeError, Name, RateCardFile, rate_cards_of
 from fairlead.storage.catalog.strict import StrictFormFile, check_strict_prices, strict_form_of
 

@@ -9,7 +9,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fairlead.domain.conditions import Condition, ConditionFile, conditions
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, from_dollars
 from fairlead.domain.ledger.rates import (
     Case,
@@ -24,7 +23,7 @@ from fairlead.domain.ledger.rates import (
     StrictPointers,
     StrictQuantity,
 )
-from fairlead.domain.pointers import Pointer, parse_pointer
+from fairlead.domain.pointers import Condition, ConditionFile, Pointer, conditions, parse_pointer
 
 VERSION_MAX: Final = 56
 """Characters of a version: a markup of seven more is in the ledger with it."""

@@ -42,7 +42,7 @@ def load_catalog(folders: Sequence[Path], offers: Mapping[str, Offer], flag: str
     `flag` is the extension of schema documents that says whether a schema is authored (R-08). BadFileError for the
     first file that cannot be used; also for a successor or a canonical id that is no model.
     """
-    digest, models, origins = hashlib.sha256(), {}, {}
+    digest, models, origins = hashlib.sha256(), dict[str, Model](), dict[str, Path]()
     schemas = _SchemaFiles(digest.update)
     for path in _model_files(folders):
         text = _read(path)
@@ -50,15 +50,15 @@ def load_catalog(folders: Sequence[Path], offers: Mapping[str, Offer], flag: str
         model = _model(path, text, offers, flag, schemas)
         if model.id in models:
             raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{model.id} is declared twice")
-        models[model.id], origins[model.id] = model, (path, text)
+        models[model.id], origins[model.id] = model, path
     for model in models.values():
-        path, text = origins[model.id]
+        path = origins[model.id]
         successor = model.retirement.successor if model.retirement else None
         if successor is not None and successor not in models:
-            line = line_of_toml(text, ["retirement", "successor"])
+            line = line_of_toml(_read(path), ["retirement", "successor"])
             raise BadFileError(str(path), line, f"the successor {successor!r} is not in the catalog")
         if model.canonical_id is not None and model.canonical_id not in models:
-            line = line_of_toml(text, ["canonical_id"])
+            line = line_of_toml(_read(path), ["canonical_id"])
             raise BadFileError(str(path), line, f"the canonical id {model.canonical_id!r} is not in the catalog")
     return Catalog(build=digest.hexdigest()[:16], models=models)
 
@@ -99,11 +99,15 @@ def _read(path: Path) -> str:
 
 
 class _SchemaFile(msgspec.Struct, frozen=True):
-    """A schema as it was read: its text, the document, and what calls are validated by."""
+    """A schema as it was read: the file's bytes, and what calls are validated by."""
 
-    text: str
-    document: object
+    content: bytes
     schema: InputSchema
+
+    @property
+    def document(self) -> msgspec.Raw | None:
+        """The schema as a part of other documents; None for one that says nothing."""
+        return None if self.schema.text == b"{}" else msgspec.Raw(self.schema.text)
 
 
 class _SchemaFiles:
@@ -127,7 +131,7 @@ class _SchemaFiles:
             if not file.is_file():
                 raise BadFileError(str(path), line_of_toml(text, [key]), f"there is no file {name!r} beside it")
             self._files[file] = _read_schema(file)
-        self._note(self._files[file].text.encode())
+        self._note(self._files[file].content)
         return self._files[file]
 
 
@@ -135,7 +139,7 @@ def _read_schema(file: Path) -> _SchemaFile:
     text = _read(file)
     document: Any = read_json(text, str(file))
     try:
-        return _SchemaFile(text, document, InputSchema(document))
+        return _SchemaFile(text.encode(), InputSchema(document))
     except Exception as error:
         line = line_of_json(text, list(getattr(error, "instance_path", [])))
         reason = str(error).partition("\n")[0]
@@ -196,8 +200,8 @@ def _openapi(
 ) -> dict[str, object]:
     """The standalone OpenAPI 3.1 document of a model (R-07, R-08)."""
     media_type = read.output_media_type or ("application/json" if output_file is not None else "*/*")
-    body = {} if input_file is None else input_file.document
-    output = {"schema": output_file.document} if output_file is not None else {}
+    body = None if input_file is None else input_file.document
+    output: dict[str, object] = {} if output_file is None else {"schema": output_file.document or {}}
     return {
         "openapi": "3.1.0",
         "info": {"title": read.id, "summary": read.title, "version": "1"},

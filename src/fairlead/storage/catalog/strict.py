@@ -7,10 +7,9 @@ import msgspec
 
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.strict_forms import StrictField, StrictForm
-from fairlead.domain.conditions import ConditionFile, conditions
 from fairlead.domain.ledger.rates import Case, RateCard, StrictPointers, StrictQuantity
 from fairlead.domain.ledger.strict_rates import pointers_of
-from fairlead.domain.pointers import Pointer, as_text, parse_pointer
+from fairlead.domain.pointers import ConditionFile, Pointer, as_text, conditions, parse_pointer
 from fairlead.storage.catalog.rates import MistakeError, Name
 
 _CONDITIONED: Final = "a leg of strict bodies cannot have parts or multipliers that depend on the native body"

@@ -1,10 +1,14 @@
-"""The database: connections and transactions, entries that share one, the tables, and the history of the tables.
+"""The database: connections and transactions, the tables, and the history of the tables.
 
     database      open_database, Database.read and .write: functions over a connection, run in a transaction
-    group_commit  GroupCommit: entries that arrive together share one durable transaction; committer.py waits for disks
+    snapshots     open_snapshot: a database as it was at one moment, read in steps
     statements    Prepared and its like: SQL compiled once; insert_into: INSERTs with ON CONFLICT
-    tables        every table; member_tables.py has those of people, schema.py those of secrets, and all triggers
+    tables        every table; those of a subject are beside it (budget_tables.py …), schema.py has the triggers
     migrate       migrate: brings a database to HEAD, the newest revision of `migrations`
+    figures       read_figures: how large a database is, and how long its log
+    table_copy    TableCopier: rows in pages, to lines of JSON and back, and into another database
+    copies        how far the copy of another database into one is
+    table_files   tables as files of lines, for backups
     number_blocks sets of numbers as they are kept
 
 It imports no other package of storage: of runs, jobs and workspaces it knows the tables, never a rule.

@@ -5,6 +5,7 @@ its own (one that writes, a few that read), PostgreSQL on the event loop through
 """
 
 import asyncio
+import queue
 import sqlite3
 import threading
 import time
@@ -12,17 +13,23 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote
 
+import msgspec
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import NullPool
 
-from fairlead.storage.db.committer import Committer
+from fairlead.storage.db.connections import Connections
 from fairlead.storage.db.statements import sqlite_driver
 
 T = TypeVar("T")
+_Order: TypeAlias = tuple[Callable[[], None], asyncio.Future[None]]
 Work = Callable[[Connection], T]
+Transaction: TypeAlias = Connection
+"""What work is run in, for those that hand it on to storage and speak no SQL themselves."""
 
 _READERS: Final = 4
 _BUSY_SECONDS: Final = 2.0
@@ -36,11 +43,43 @@ _BUSY_PAUSE_SECONDS: Final = 0.001
 """Between two tries to take the lock that another process has, which has it for 3 to 4 ms as a rule."""
 _CONNECT_SECONDS: Final = 3.0
 _STATEMENT_SECONDS: Final = 30.0
-_POOL_SIZE: Final = 16
+_CONNECTIONS: Final = 16
+_ABANDONED_MS: Final = "5000"
+"""After which PostgreSQL ends a transaction whose client says nothing more, as it was frozen: rows that it has locked
+would hold up its workspaces at every server, and their takeover."""
+_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+_WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_WRITING_SOON: Final = f"{_WRITING}; SET LOCAL synchronous_commit = off"
+"""A transaction whose COMMIT need not wait for the disk."""
 
 
 class DatabaseUnavailableError(Exception):
-    """The database is locked, full, gone or unreachable; nothing was written. Worth trying again."""
+    """The database is locked, full, gone or unreachable. Worth trying again.
+
+    `is_repeatable`: its server could not be reached, hung up before it was asked to commit, or ended the transaction
+    itself in favour of another. So nothing was written.
+    """
+
+    is_repeatable = False
+
+
+class UndoneError(Exception):
+    """PostgreSQL has undone a transaction instead: a statement had failed, and its work went on as if it had not."""
+
+
+def _record_nothing(_seconds: float) -> None:
+    pass
+
+
+class DatabaseTimes(msgspec.Struct, frozen=True):
+    """Who hears how long (seconds) each transaction took that succeeded, and of a durable write its COMMIT."""
+
+    read: Callable[[float], None] = _record_nothing
+    write: Callable[[float], None] = _record_nothing
+    commit: Callable[[float], None] = _record_nothing
+
+
+_UNTIMED: Final = DatabaseTimes()
 
 
 class Database(Protocol):
@@ -62,23 +101,29 @@ class Database(Protocol):
         ...
 
 
-def open_database(url: str) -> Database:
-    """Open a database by its URL: `sqlite:///path` or `postgresql://…`; ValueError for any other."""
+def open_database(
+    url: str, times: DatabaseTimes = _UNTIMED, statement_seconds: float | None = _STATEMENT_SECONDS
+) -> Database:
+    """Open a database by its URL: `sqlite:///path` or `postgresql://…`; ValueError for any other.
+
+    A statement of PostgreSQL may take `statement_seconds`; None is no limit.
+    """
     parsed = make_url(url)
     match parsed.get_backend_name():
         case "sqlite" if parsed.database:
-            return SqliteDatabase(Path(parsed.database))
+            return SqliteDatabase(Path(parsed.database), times)
         case "postgresql":
-            return PostgresDatabase(parsed.set(drivername="postgresql+asyncpg"))
+            return PostgresDatabase(parsed.set(drivername="postgresql+asyncpg"), times, statement_seconds)
         case other:
             raise ValueError(f"a database of kind {other!r} is not supported; use sqlite:///path or postgresql://")
 
 
 def sqlite_engine(path: Path) -> Engine:
-    """Make an engine for one SQLite file, durable against power loss: WAL, synchronous=FULL."""
+    """Make an engine for one SQLite file that there is, durable against power loss: WAL, synchronous=FULL."""
+    address = f"file:{quote(str(path))}?mode=rw"  # else SQLite makes an empty file where there is none
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
-        connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS},
+        creator=lambda: sqlite3.connect(address, uri=True, check_same_thread=False, timeout=_BUSY_SECONDS),
         hide_parameters=True,  # an error's text goes to logs, the callers' bodies must not
     )
 
@@ -95,6 +140,62 @@ def sqlite_engine(path: Path) -> Engine:
     return engine
 
 
+class Committer:
+    """The thread in which a COMMIT of SQLite waits for the disk, while the event loop goes on.
+
+    It begins with the first piece of work, and does one after the other.
+
+    An executor of the standard library does the same by way of a future, two locks and a semaphore, each of which the
+    thread has to win the interpreter's lock for while the loop is busy: at every batch, three hundredths of what a run
+    costs.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name: Final = name
+        self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        """Have work done; the future is of the running loop, and raises what the work raises."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        self._orders.put((work, future))
+        return future
+
+    def close(self) -> None:
+        """Wait until all that was ordered has been done."""
+        if self._thread is not None:
+            self._orders.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _work(self) -> None:
+        while (order := self._orders.get()) is not None:
+            _do_order(*order)
+            del order  # while the thread waits for the next it would keep a connection that was dropped meanwhile
+
+
+def _do_order(work: Callable[[], None], future: asyncio.Future[None]) -> None:
+    failure: BaseException | None = None
+    try:
+        work()
+    except BaseException as error:  # noqa: BLE001 -- its waiter has to judge
+        failure = error
+    with suppress(RuntimeError):  # the loop may have been closed meanwhile: nobody waits any more
+        future.get_loop().call_soon_threadsafe(_tell_waiter, future, failure)
+
+
+def _tell_waiter(future: asyncio.Future[None], failure: BaseException | None) -> None:
+    if future.done():  # its waiter was cancelled
+        return
+    if failure is None:
+        future.set_result(None)
+    else:
+        future.set_exception(failure)
+
+
 class SqliteDatabase:
     """SQLite in WAL mode: one writer at a time, and a few reading threads.
 
@@ -103,8 +204,9 @@ class SqliteDatabase:
     times as long and cost more than the statements (docs/why.md).
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, times: DatabaseTimes = _UNTIMED) -> None:
         self._path = path
+        self._times = times
         self._engine = sqlite_engine(path)
         self._committer = Committer("fairlead-write")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="fairlead-read")
@@ -117,6 +219,7 @@ class SqliteDatabase:
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run work in one transaction. Once begun it is finished, whatever becomes of the caller."""
+        began = time.monotonic()
         async with self._turn:
             try:
                 connection = self._writer_connection()
@@ -129,21 +232,27 @@ class SqliteDatabase:
                     connection.rollback()
                     raise
                 if durable:
+                    committing = time.monotonic()
                     await self._commit(connection)
+                    self._times.commit(time.monotonic() - committing)
                 else:
                     sqlite_driver(connection).commit()
                 connection.commit()  # SQLAlchemy has nothing left to
             except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
-                unavailable = _unavailable(error)
+                unavailable = unavailable_file(error)
                 if unavailable is None:
                     raise
                 self._drop_writer()
                 raise unavailable from error
-            return result
+        self._times.write(time.monotonic() - began)
+        return result
 
     async def read(self, work: Work[T]) -> T:
         """Run reading work in one of the reading threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+        began = time.monotonic()
+        result = await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+        self._times.read(time.monotonic() - began)
+        return result
 
     async def close(self) -> None:
         """Let running work finish, then close the file."""
@@ -192,7 +301,7 @@ class SqliteDatabase:
                 connection.exec_driver_sql("BEGIN")
                 return work(connection)
         except (DatabaseError, OSError) as error:
-            if (unavailable := _unavailable(error)) is None:
+            if (unavailable := unavailable_file(error)) is None:
                 raise
             raise unavailable from error
 
@@ -203,7 +312,8 @@ class SqliteDatabase:
         if self._writing_to != self._inode:  # a reader may have been the first to see that the file was replaced
             self._drop_writer()
         if self._writing is None:
-            self._path.touch(0o600)  # SQLite gives its other files the same mode
+            if self._inode is None:
+                self._path.touch(0o600)  # SQLite gives its other files the same mode
             self._writing = self._engine.connect()
             self._is_durable = True  # as sqlite_engine has it
             self._writing.exec_driver_sql("PRAGMA busy_timeout=0")  # _begin waits, and does not hold up the loop
@@ -258,7 +368,7 @@ _PASSING_IN_SQLITE: Final = frozenset(
 """What is wrong with the file, not with the statement: an operator can mend it under a running server."""
 
 
-def _unavailable(error: Exception) -> DatabaseUnavailableError | None:
+def unavailable_file(error: Exception) -> DatabaseUnavailableError | None:
     """What a file that is locked, full, gone or broken is told as; None for a statement that is wrong."""
     if isinstance(error, OSError):
         return DatabaseUnavailableError(str(error))
@@ -270,74 +380,118 @@ def _unavailable(error: Exception) -> DatabaseUnavailableError | None:
 class PostgresDatabase:
     """PostgreSQL through asyncpg; every statement and every wait has a bound."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(
+        self, url: URL, times: DatabaseTimes = _UNTIMED, statement_seconds: float | None = _STATEMENT_SECONDS
+    ) -> None:
         from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 -- 7 MB that SQLite has no use for
 
-        self._engine = create_async_engine(
+        self._times = times
+        engine = create_async_engine(
             url,
             isolation_level="AUTOCOMMIT",  # transactions are begun by _run, at the driver
             hide_parameters=True,
-            pool_size=_POOL_SIZE,
-            max_overflow=0,
-            pool_timeout=_CONNECT_SECONDS,
-            connect_args={"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS},
+            poolclass=NullPool,
+            connect_args={
+                "timeout": _CONNECT_SECONDS,
+                "command_timeout": statement_seconds,
+                "server_settings": {"idle_in_transaction_session_timeout": _ABANDONED_MS},
+            },
         )
+        self._connections = Connections(engine, _CONNECTIONS, _CONNECT_SECONDS)
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run work in one transaction; PostgreSQL answers COMMIT when it is durable, where it has to be."""
-        return await self._run(work, "read_committed", durable=durable)
+        began = time.monotonic()
+        if durable:
+            result = await self._run(work, _WRITING, self._times.commit)
+        else:
+            result = await self._run(work, _WRITING_SOON)
+        self._times.write(time.monotonic() - began)
+        return result
 
     async def read(self, work: Work[T]) -> T:
         """Run reading work in a transaction of its own."""
-        return await self._run(work, "repeatable_read")
+        began = time.monotonic()
+        result = await self._run(work, _READING)
+        self._times.read(time.monotonic() - began)
+        return result
 
-    async def _run(self, work: Work[T], isolation: str, *, durable: bool = True) -> T:
-        is_broken = False
+    async def _run(self, work: Work[T], begin: str, committed: Callable[[float], None] = _record_nothing) -> T:
+        """Run work in a transaction that is begun in some words; `committed` hears how long its COMMIT took."""
+        is_connected = is_broken = is_committing = False
         try:
-            async with self._engine.connect() as connection:
-                driver: Any = (await connection.get_raw_connection()).driver_connection
-                if driver.is_closed():  # since it was used last: PostgreSQL was restarted
-                    await connection.invalidate()
-                    driver = (await connection.get_raw_connection()).driver_connection
+            async with self._connections.lent() as (connection, driver):
+                is_connected = True
                 try:
-                    transaction = driver.transaction(isolation=isolation)
-                    await transaction.start()
-                    if not durable:
-                        await driver.execute("SET LOCAL synchronous_commit = off")
+                    await driver.execute(begin)
                     try:
                         result = await connection.run_sync(work)
                     except Exception:
                         if not driver.is_closed():
-                            await transaction.rollback()
+                            await driver.execute("ROLLBACK")
                         raise
-                    await transaction.commit()
-                except BaseException as error:
+                    is_committing, committing = begin != _READING, time.monotonic()
+                    await _commit(driver)
+                    committed(time.monotonic() - committing)
+                except Exception:
                     is_broken = driver.is_closed()
-                    if is_broken or not isinstance(error, Exception):  # cancelled: it may still be at something
-                        await connection.invalidate()
                     raise
         except Exception as error:
-            raise (DatabaseUnavailableError(str(error)) if is_broken else _translated(error)) from error
+            raised = DatabaseUnavailableError(str(error)) if is_broken else unavailable_server(error)
+            if isinstance(raised, DatabaseUnavailableError) and not isinstance(error, PoolTimeoutError):
+                is_undone = not is_committing and (is_broken or _gave_way(error))
+                raised.is_repeatable = is_undone or not is_connected or _was_abandoned(error)
+            raise raised from error
         return result
 
     async def close(self) -> None:
         """Return every connection."""
-        await self._engine.dispose()
+        await self._connections.close()
+
+
+async def _commit(driver: Any) -> None:
+    if await driver.execute("COMMIT") != "COMMIT":
+        raise UndoneError
 
 
 _PASSING_SQLSTATES: Final = ("08", "40", "53", "55", "57")
 """Classes of SQLSTATE that pass by themselves: connection, rollback, resources (disk full), lock, intervention."""
 
 
-def _translated(error: Exception) -> Exception:
+_ROLLED_BACK: Final = "40"
+"""The class of SQLSTATE of transactions that PostgreSQL rolled back itself: deadlocks and serialization failures."""
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+_ABANDONED: Final = "25P03"
+"""Said of a transaction that was ended, with its connection, after `_ABANDONED_MS`."""
+
+
+def unavailable_server(error: Exception) -> Exception:
     """Tell a database that is away or overwhelmed from a statement that is wrong."""
     if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | PoolTimeoutError):
         return DatabaseUnavailableError(str(error) or type(error).__name__)
     broken = isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error, InterfaceError))
-    origin = error.orig if isinstance(error, DBAPIError) else error  # asyncpg's own, where it could not even connect
-    if broken or (getattr(origin, "sqlstate", None) or "").startswith(_PASSING_SQLSTATES):
-        return DatabaseUnavailableError(str(origin))
+    if broken or _sqlstate(error).startswith(_PASSING_SQLSTATES):
+        return DatabaseUnavailableError(str(error.orig if isinstance(error, DBAPIError) else error))
     return error
+
+
+def _gave_way(error: Exception) -> bool:
+    """Whether PostgreSQL ended a transaction because another one was in its way, and would let it pass later."""
+    state = _sqlstate(error)
+    return state.startswith(_ROLLED_BACK) or state == _LOCK_NOT_AVAILABLE
+
+
+def _was_abandoned(error: BaseException | None) -> bool:
+    """Whether PostgreSQL had ended a transaction before it was asked to commit it, as its client was silent."""
+    while error is not None:
+        if _sqlstate(error) == _ABANDONED:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _sqlstate(error: BaseException) -> str:
+    return getattr(error.orig if isinstance(error, DBAPIError) else error, "sqlstate", None) or ""
 
 
 def file_of(url: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""The whole schema: beside `tables.py`, `budget_tables.py` and `member_tables.py` what is sealed and what is kept.
+"""The whole schema: beside `tables.py` and the other modules of tables what is sealed, what is kept, and where.
 
 Triggers count what is kept, so that no statement can be forgotten, nor those of servers of the version before (S-09).
 Files of workflows, copies of results, what editors keep and the large workflows of jobs are counted, each row for
@@ -10,10 +10,19 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, Connection, ForeignKey, Integer, LargeBinary, String, Table, text
 
-from fairlead.storage.db import budget_tables, member_tables
+from fairlead.storage.db import archive_tables, budget_tables, member_tables, registry_tables
 from fairlead.storage.db.tables import metadata
 
-__all__ = ["budget_tables", "count_all", "make_document_triggers", "make_triggers", "member_tables", "metadata"]
+__all__ = [
+    "archive_tables",
+    "budget_tables",
+    "count_all",
+    "make_document_triggers",
+    "make_triggers",
+    "member_tables",
+    "metadata",
+    "registry_tables",
+]
 
 _UUID: Final = String(36)
 _INT: Final = BigInteger().with_variant(Integer(), "sqlite")
@@ -39,6 +48,14 @@ webhook_origin = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False, comment="1: there is one row"),
     Column("secret", String(32), nullable=False, comment="the master secret that secrets without a row derive from"),
+)
+
+blob_store = Table(
+    "blob_store",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False, comment="1: there is one row"),
+    Column("marker", String(36), nullable=False, comment="names an object that the installation's store has"),
+    Column("recorded_at", _INT, nullable=False),
 )
 
 _SIZES: Final = frozenset({"size", "documents_size"})

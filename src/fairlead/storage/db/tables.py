@@ -31,6 +31,8 @@ _ORDERED_ID = String(45).with_variant(String(45, collation="C"), "postgresql")
 """Sorts by its bytes."""
 _INT = BigInteger().with_variant(Integer(), "sqlite")
 """64 bits in both; SQLite numbers its rows by themselves only in a column spelled INTEGER."""
+_POOL = String(32)
+_DEFAULT_POOL: Final = text("'default'")
 _WHERE: Final = "where"
 """Under which name an index has the condition of its rows."""
 
@@ -121,6 +123,11 @@ servers = Table(
     metadata,
     Column("id", _UUID, primary_key=True),
     Column("seen_at", _INT, nullable=False, comment="renewed by the living; runs of the silent are taken over"),
+    Column(
+        "pools",
+        Text,
+        comment="JSON, its pools by kind of work; null where it is of a version without pools",
+    ),
 )
 
 runs = Table(
@@ -170,6 +177,7 @@ runs = Table(
     Column("result_replayable_until", _INT, comment="null for as long as it is kept; 0 never"),
     Column("result_expires_at", _INT, comment="null where nothing is kept"),
     Column("result_content", LargeBinary, comment="a result that is small; last, so that readers need not pass it"),
+    Column("pool", _POOL, nullable=False, server_default=_DEFAULT_POOL, comment="whose servers execute a queued run"),
 )
 Index("ix_runs_workspace_id_id", runs.c.workspace_id, runs.c.id)
 _WAITING: Final = text("state = 'parked' OR state = 'released'")
@@ -180,7 +188,9 @@ partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold,
 partial_index("ix_runs_queued_since", runs.c.created_at, where=text("place IS NOT NULL AND finished_at IS NULL"))
 _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")
 partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)
+# The next two are one index without and one with pools: servers of the version before look by the first.
 partial_index("ix_runs_released", runs.c.workspace_id, runs.c.place, where=_RELEASED)
+partial_index("ix_runs_released_pool", runs.c.pool, runs.c.workspace_id, runs.c.place, where=_RELEASED)
 partial_index("ix_runs_lost", runs.c.finished_at, where=runs.c.state == "lost")
 _HAS_BLOB: Final = text("request_blob IS NOT NULL AND finished_at IS NULL")
 partial_index("ix_runs_request_blob", runs.c.request_blob, where=_HAS_BLOB)
@@ -324,11 +334,14 @@ jobs = Table(
     Column("documents_blob", String(64), comment="the blob that has workflow and extra instead, where they are large"),
     Column("documents_size", _INT, comment="how many bytes that blob has"),
     Column("workflow_size", _INT, comment="how many of them, after the job's id, are the workflow"),
+    Column("pool", _POOL, nullable=False, server_default=_DEFAULT_POOL, comment="whose servers execute it"),
 )
 _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
 Index("uq_jobs_workspace_number", jobs.c.workspace_id, jobs.c.number, unique=True)
 partial_index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, where=_JOB_LIVE)
+# Likewise without and with pools.
 partial_index("ix_jobs_released", jobs.c.workspace_id, jobs.c.number, where=_RELEASED)
+partial_index("ix_jobs_released_pool", jobs.c.pool, jobs.c.workspace_id, jobs.c.number, where=_RELEASED)
 partial_index("ix_jobs_working", jobs.c.server_id, where=text("state = 'canceling' OR state = 'running'"))
 Index("ix_jobs_expires_at", jobs.c.expires_at)
 _DEPLOYED: Final = text("deployment_id IS NOT NULL")
@@ -426,6 +439,7 @@ deployments = Table(
     Column("updated_at", _INT, nullable=False),
     Column("deleted_at", _INT, comment="its row stays while jobs name it"),
     Column("cleared_at", _INT, comment="when none of its jobs was left that waited or was executed"),
+    Column("pool", _POOL, comment="where its jobs are executed; null where other rules say it"),
 )
 _UNSETTLED: Final = text("deleted_at IS NULL AND (state = 'not_ready' OR state = 'unavailable')")
 partial_index("ix_deployments_unsettled", deployments.c.updated_at, where=_UNSETTLED)
@@ -445,54 +459,3 @@ releases = Table(
     Column("settled_at", _INT, comment="when it was prepared or failed"),
 )
 partial_index("ix_releases_preparing", releases.c.created_at, where=text("state = 'preparing'"))
-
-publishers = Table(
-    "publishers",
-    metadata,
-    Column("id", String(100), primary_key=True, comment="chosen by its owner"),
-    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False, index=True, comment="the owner"),
-    Column("document", Text, nullable=False, comment="JSON object of what it says of itself"),
-    Column("banned_at", _INT),
-    Column("deleted_at", _INT, comment="its id stays reserved"),
-    Column("created_at", _INT, nullable=False),
-    Column("changed_at", _INT, nullable=False),
-)
-
-published_nodes = Table(
-    "published_nodes",
-    metadata,
-    Column("id", String(100), primary_key=True, comment="chosen by its publisher"),
-    Column("publisher_id", String(100), ForeignKey("publishers.id"), nullable=False, index=True),
-    Column("document", Text, nullable=False, comment="JSON object of what it says of itself"),
-    Column("search_text", Text, nullable=False, comment="what it is found by, in lower case"),
-    Column("banned_at", _INT),
-    Column("deleted_at", _INT, comment="its id and its version numbers stay reserved"),
-    Column("created_at", _INT, nullable=False),
-    Column("changed_at", _INT, nullable=False),
-    Column("installs", _INT, nullable=False, server_default=text("0")),
-)
-_LISTED: Final = text("banned_at IS NULL AND deleted_at IS NULL")
-partial_index("ix_published_nodes_listed", published_nodes.c.id, where=_LISTED)
-
-node_versions = Table(
-    "node_versions",
-    metadata,
-    Column("node_id", String(100), ForeignKey("published_nodes.id"), primary_key=True),
-    Column("version", String(100), primary_key=True),
-    Column("place", _INT, nullable=False, comment="counts the versions of its node from 1"),
-    Column("document", Text, nullable=False, comment="JSON object of what it says of itself"),
-    Column("created_at", _INT, nullable=False),
-)
-
-registry_acts = Table(
-    "registry_acts",
-    metadata,
-    Column("id", _INT, primary_key=True, autoincrement=True),
-    Column("act", String(32), nullable=False, comment="such as node_deleted"),
-    Column("publisher_id", String(100), nullable=False, index=True),
-    Column("node_id", String(100)),
-    Column("workspace_id", _UUID, nullable=False),
-    Column("key_id", _UUID, comment="the API key it was done with; null for a token"),
-    Column("subject", String(200), comment="whom the token spoke for"),
-    Column("at", _INT, nullable=False),
-)

@@ -1,6 +1,5 @@
 """Jobs as rows: written in batches, all or nothing, with their events and the slots of their workspaces.
 
-    journal    JobJournal.write: the one way in which a job's state changes
     entries    write_job_entries: what a batch of entries decides
     jobs       jobs as they are read: one, a list, the queue, events; and expired ones
     labels     which jobs have a label

@@ -4,14 +4,13 @@ Workspaces are locked first, in the order of their ids, and a workspace's jobs c
 given by the transaction that frees it, and a number is given once.
 """
 
-import itertools
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.accounts.storage_limits import StorageUsage
 from fairlead.domain.deployments import DeploymentFault, DeploymentNotFound, DeploymentState, refuse_job
 from fairlead.domain.jobs.entries import (
@@ -20,7 +19,6 @@ from fairlead.domain.jobs.entries import (
     JobEnding,
     JobEntry,
     JobProgress,
-    JobTakeOver,
     JobVerdict,
     Moved,
     NewEvent,
@@ -36,16 +34,21 @@ from fairlead.domain.jobs.faults import (
     SubscriptionInactive,
 )
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState, JobTransition, advance, states_before
-from fairlead.domain.work.entries import Claim, Release, Superseded
+from fairlead.domain.work.entries import Claim, Release, Released, Superseded, TakeOver
+from fairlead.domain.work.pools import DEFAULT_POOL
+from fairlead.storage.accounts.audit_log import Act, record_acts
 from fairlead.storage.assets.files import INSERT_NEEDED, extend_expiries
-from fairlead.storage.db.statements import Prepared, PreparedInsert, PreparedLookup, PreparedQuery
+from fairlead.storage.db.statements import Prepared, PreparedInsert, PreparedLookup
 from fairlead.storage.db.tables import deployments, job_events, jobs, workspaces
 from fairlead.storage.jobs.documents import count_documents, document_columns, refuse_documents, usage_before
 from fairlead.storage.jobs.ids import INSERT_KEY, find_known_as, used_keys
 from fairlead.storage.jobs.labels import LabelIndex, add_to_index, index_job
+from fairlead.storage.work.changes import LockedWork, RowChanges, WorkRows
+from fairlead.storage.work.journal import BatchSpacing, Journal, WrittenWork
 from fairlead.storage.work.table import in_state
 
 _Row: TypeAlias = tuple[Any, ...]
+_OfAJob: TypeAlias = Claim | JobProgress | JobEnding | JobCancel | TakeOver
 UNLIMITED: Final = -1
 INACTIVE: Final = 0
 _ENDINGS: Final = {
@@ -54,7 +57,6 @@ _ENDINGS: Final = {
     JobState.CANCELED: JobTransition.STOP,
     JobState.EXPIRED: JobTransition.EXPIRE,
 }
-_CLAIMABLE: Final = frozenset(states_before(JobTransition.CLAIM))
 _GIVEN_UP: Final = {
     JobTransition.CANCEL: frozenset(states_before(JobTransition.CANCEL)),
     JobTransition.EXPIRE: frozenset(states_before(JobTransition.EXPIRE)) & WAITING,
@@ -64,17 +66,16 @@ _GIVEN_UP: Final = {
 _RELEASED_AT_ONCE: Final = 256
 
 
-class WrittenJobs(msgspec.Struct, frozen=True):
-    """What became of a batch: a verdict for each entry, jobs (of workspaces) that may now be claimed.
+class WrittenJobs(WrittenWork[JobVerdict], frozen=True):
+    """What became of a batch; and of each workspace whose queue it has changed, how many jobs wait or are executed."""
 
-    `remaining` says of each workspace whose queue has changed how many jobs of it now wait or are executed. In the
-    `unfinished` workspaces more may be released.
-    """
+    remaining: Mapping[str, int] = {}
 
-    verdicts: Sequence[JobVerdict]
-    released: Sequence[tuple[str, str]]
-    remaining: Mapping[str, int]
-    unfinished: Sequence[str]
+
+JobJournal: TypeAlias = Journal[JobEntry, WrittenJobs, JobVerdict]
+JOB_SPACING: Final = BatchSpacing(least_entries=2, seconds=0.003)
+"""The end of a job and the claim of the next are two entries: there is load. Jobs that end within a moment of each
+other then share a commit, which was a sixth of what a small job costs. One job alone is never two entries at once."""
 
 
 class _Slots(msgspec.Struct):
@@ -99,24 +100,29 @@ class _Slots(msgspec.Struct):
         return self.parked == 0 and self.free > 0
 
 
-class _LockedRow(msgspec.Struct):
-    """How a job stands in the books, changed by each entry about it; locked until the batch is written."""
+class _LockedJob(LockedWork):
+    """A job as it is found when an entry about it arrives: its id for callers, if that is another one."""
 
-    workspace_id: str
-    state: JobState
-    attempt: int
-    server_id: str | None
-    public_id: str
-    started_at: int | None = None
+    chosen_id: str | None = None
     handed_back: int = 0
+    pool: str = DEFAULT_POOL
     events: int = 0
+
+    @property
+    def public_id(self) -> str:
+        """What callers know it by."""
+        return self.chosen_id or self.id
+
+    def moved(self) -> Moved:
+        """Where it is now."""
+        return Moved(JobState(self.state), self.public_id, self.server_id if self.state in WORKING else None)
 
 
 class _Batch(msgspec.Struct):
     """What a batch of entries turns into, gathered before it is written."""
 
     slots: dict[str, _Slots]
-    rows: dict[str, _LockedRow]
+    rows: dict[str, _LockedJob]
     used_keys: set[str]
     used_ids: set[tuple[str, str]]
     """Of the ids that callers chose, with their workspaces: those by which jobs are known."""
@@ -126,30 +132,27 @@ class _Batch(msgspec.Struct):
     """What those workspaces keep that submit jobs."""
     changed: set[str] = msgspec.field(default_factory=set)
     touched: set[str] = msgspec.field(default_factory=set)
-    writes: list[tuple[Prepared, _Row]] = msgspec.field(default_factory=list)
-    """In the order of the entries: a job may be changed by several of a batch."""
+    changes: RowChanges = msgspec.field(default_factory=RowChanges)
     events: list[_Row] = msgspec.field(default_factory=list)
     labels: LabelIndex = msgspec.field(default_factory=dict)
     keys: list[_Row] = msgspec.field(default_factory=list)
     files: list[_Row] = msgspec.field(default_factory=list)
     shown_again: list[tuple[str, str, str, int]] = msgspec.field(default_factory=list)
-
-    def write(self, statement: Prepared, *values: object) -> None:
-        """Have a statement executed, after those before."""
-        self.writes.append((statement, values))
+    acts: list[tuple[Actor, Act, int]] = msgspec.field(default_factory=list)
 
 
 def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> WrittenJobs:
     """Write a batch of entries in the transaction of a connection, and say what became of each."""
     batch = _looked_up(connection, entries)
     verdicts = [_apply(batch, entry) for entry in entries]
-    for statement, writes in itertools.groupby(batch.writes, key=operator.itemgetter(0)):
-        statement.run(connection, [row for _, row in writes])
+    batch.changes.write(connection)
     _INSERT_EVENT.run(connection, batch.events)
     add_to_index(connection, batch.labels)
     INSERT_KEY.run(connection, batch.keys)
     INSERT_NEEDED.run(connection, batch.files)
     extend_expiries(connection, batch.shown_again)
+    if batch.acts:
+        record_acts(connection, batch.acts)
     released, unfinished = _release(connection, batch)
     _SLOTS.run(
         connection,
@@ -160,16 +163,15 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
         ],
     )
     remaining = {id_: batch.slots[id_].active + batch.slots[id_].parked for id_ in batch.changed}
-    return WrittenJobs(verdicts, released, remaining, unfinished)
+    return WrittenJobs(verdicts, released, unfinished, bool(remaining), remaining)
 
 
 def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     owners = sorted({entry.workspace_id for entry in entries})
     slots = {row[0]: _Slots(*row[1:]) for row in _LOCK_WORKSPACES.run(connection, owners)}
     claimed = sorted({entry.id for entry in entries if isinstance(entry, Claim)})
-    changed = {entry.job_id for entry in entries if not isinstance(entry, Claim | Release | Submission)}
-    ids = sorted(changed.union(claimed))
-    rows = {row[0]: _locked_row(row) for row in _LOCK_JOBS.run(connection, ids)}
+    ids = sorted({_id_of(entry) for entry in entries if not isinstance(entry, Release | Submission)})
+    rows = {row[0]: _LockedJob(*row) for row in _ROWS.lock(connection, ids)}
     for job_id, number in _LAST_EVENTS.run(connection, claimed):
         if job_id in rows:
             rows[job_id].events = number
@@ -181,9 +183,8 @@ def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     return _Batch(slots, rows, used_keys(connection, keys), used_ids, _deployments(connection, new), usage)
 
 
-def _locked_row(row: _Row) -> _LockedRow:
-    job_id, workspace_id, state, attempt, server_id, chosen_id, started_at, handed_back = row
-    return _LockedRow(workspace_id, JobState(state), attempt, server_id, chosen_id or job_id, started_at, handed_back)
+def _id_of(entry: _OfAJob) -> str:
+    return entry.id if isinstance(entry, Claim | TakeOver) else entry.job_id
 
 
 def _deployments(connection: Connection, new: Sequence[Submission]) -> Mapping[str, _Row]:
@@ -200,15 +201,13 @@ def _apply(batch: _Batch, entry: JobEntry) -> JobVerdict:
             batch.touched.add(entry.workspace_id)
             return None
         case _:
-            row = batch.rows.get(entry.id if isinstance(entry, Claim) else entry.job_id)
+            row = batch.rows.get(_id_of(entry))
             if row is None or row.workspace_id != entry.workspace_id:
                 return Superseded()
             return _apply_to(batch, entry, row)
 
 
-def _apply_to(
-    batch: _Batch, entry: Claim | JobProgress | JobEnding | JobCancel | JobTakeOver, row: _LockedRow
-) -> JobVerdict:
+def _apply_to(batch: _Batch, entry: _OfAJob, row: _LockedJob) -> JobVerdict:
     match entry:
         case Claim():
             return _claim(batch, entry, row)
@@ -218,7 +217,7 @@ def _apply_to(
             return _end(batch, entry, row)
         case JobCancel():
             return _cancel(batch, entry, row)
-        case JobTakeOver():
+        case TakeOver():
             return _take_over(batch, entry, row)
 
 
@@ -239,17 +238,18 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     attempt = 0 if server_id is None else 1
     labels = msgspec.json.encode(entry.labels).decode() if entry.labels else None
     batch.changed.add(entry.workspace_id)
-    public_id = entry.chosen_id or entry.job_id
-    batch.rows[entry.job_id] = _LockedRow(entry.workspace_id, state, attempt, server_id, public_id)
+    owner = entry.job_id, entry.workspace_id
+    row = batch.rows[entry.job_id] = _LockedJob(*owner, state.value, attempt, server_id, started_at, entry.chosen_id)
+    row.pool = entry.pool
     place = (
         (None, None) if entry.placement is None else (entry.placement.deployment_id, entry.placement.release_version)
     )
-    batch.write(
-        _INSERT, entry.job_id, entry.workspace_id, slots.last, entry.key_id, entry.partner_key_id, state.value, attempt,
-        server_id, entry.workflow, entry.extra, entry.wanted, entry.nodes, labels, entry.created_at,
-        entry.created_at, started_at, *place, entry.chosen_id, *document_columns(entry.documents),
+    batch.changes.add(
+        entry.job_id, _INSERT, *owner, slots.last, entry.key_id, entry.partner_key_id, row.state, attempt, server_id,
+        entry.workflow, entry.extra, entry.wanted, entry.nodes, labels, entry.created_at, entry.created_at, started_at,
+        *place, entry.chosen_id, *document_columns(entry.documents), entry.pool,
     )  # fmt: skip
-    batch.used_ids.add((entry.workspace_id, public_id))
+    batch.used_ids.add((entry.workspace_id, row.public_id))
     index_job(batch.labels, entry.workspace_id, slots.last, entry.labels, place[0])
     batch.files.extend((file_id, entry.job_id) for file_id in sorted(set(entry.files)))
     count_documents(batch.usage, entry)
@@ -285,91 +285,70 @@ def _refuse_placement(batch: _Batch, entry: Submission) -> DeploymentFault | Non
     return refuse_job(DeploymentState(state), reason)
 
 
-def _claim(batch: _Batch, entry: Claim, row: _LockedRow) -> JobVerdict:
-    if row.state in _CLAIMABLE:
-        row.state = advance(row.state, JobTransition.CLAIM)
-        row.attempt += 1
-        row.server_id, row.started_at = entry.server_id, entry.at
-        batch.write(_CLAIM, row.state.value, row.attempt, entry.server_id, entry.at, entry.at, entry.id)
-    elif row.state not in WORKING or (row.server_id, row.started_at) != (entry.server_id, entry.at):
+def _claim(batch: _Batch, entry: Claim, row: _LockedJob) -> JobVerdict:
+    if _ROWS.claim(batch.changes, entry, row) is None:
         return Superseded()
-    # Else it was written before, and the database went away before it could say so.
     is_inactive = batch.slots[entry.workspace_id].limit == INACTIVE
     return Claimed(row.attempt, row.events, is_inactive, row.attempt - 1 - row.handed_back)
 
 
-def _note(batch: _Batch, entry: JobProgress, row: _LockedRow) -> JobVerdict:
+def _note(batch: _Batch, entry: JobProgress, row: _LockedJob) -> JobVerdict:
     if row.state not in WORKING or row.attempt != entry.attempt:
         return Superseded()
-    batch.write(_PROGRESS, entry.progress, entry.at, entry.job_id)
+    batch.changes.add(row.id, _PROGRESS, entry.progress, entry.at, *row.found)
     _keep(batch, entry.job_id, entry.events)
     return None
 
 
-def _end(batch: _Batch, entry: JobEnding, row: _LockedRow) -> JobVerdict:
+def _end(batch: _Batch, entry: JobEnding, row: _LockedJob) -> JobVerdict:
     event = _ENDINGS[entry.state]
     possible = WORKING.intersection(states_before(event))
     if row.attempt == entry.attempt and row.state in {advance(before, event) for before in possible}:
-        return Moved(row.state, row.public_id)  # written before; the database went away before it said so
+        return row.moved()  # written before; the database went away before it said so
     if row.attempt != entry.attempt or row.state not in possible:
         return Superseded()
-    row.state = advance(row.state, event)
-    batch.write(
-        _END,
-        row.state.value,
-        entry.outputs,
-        entry.failure,
-        entry.progress,
-        entry.at,
-        entry.at,
-        entry.expires_at,
-        entry.job_id,
-    )
+    state = advance(JobState(row.state), event).value
+    batch.changes.add(
+        row.id, _END, state, entry.outputs, entry.failure, entry.progress, entry.at, entry.at, entry.expires_at,
+        *row.found,
+    )  # fmt: skip
+    row.state = state
     _keep(batch, entry.job_id, entry.events)
     batch.shown_again.extend((entry.workspace_id, *name, entry.expires_at) for name in entry.shown_again)
     _free(batch, entry.workspace_id)
-    return Moved(row.state, row.public_id)
+    return row.moved()
 
 
-def _cancel(batch: _Batch, entry: JobCancel, row: _LockedRow) -> JobVerdict:
+def _cancel(batch: _Batch, entry: JobCancel, row: _LockedJob) -> JobVerdict:
     if row.state not in _GIVEN_UP[entry.cause] or (entry.only is not None and row.state not in entry.only):
         return Superseded()
-    before, row.state = row.state, advance(row.state, entry.cause)
-    failure = None if row.state in WORKING else entry.failure
-    return _move(batch, entry, row, before, failure=failure, cancelled_at=entry.at)
-
-
-def _take_over(batch: _Batch, entry: JobTakeOver, row: _LockedRow) -> JobVerdict:
-    if row.state not in WORKING or row.attempt != entry.attempt:
-        return Superseded()
-    before, row.state = row.state, advance(row.state, JobTransition.TAKE_OVER)
-    row.server_id = None
-    row.handed_back += entry.is_handed_back
-    return _move(batch, entry, row, before)
-
-
-def _move(
-    batch: _Batch,
-    entry: JobCancel | JobTakeOver,
-    row: _LockedRow,
-    before: JobState,
-    *,
-    failure: bytes | None = None,
-    cancelled_at: int | None = None,
-) -> Moved:
-    """Gather where a job is now that no server has said it of, and the slot or the place in the queue that it frees."""
-    has_ended = row.state not in LIVE
-    finished, expires = (entry.at, entry.expires_at) if has_ended else (None, None)
-    batch.write(
-        _MOVE, row.state.value, row.server_id, failure, cancelled_at, entry.at, finished, expires, row.handed_back,
-        entry.job_id,
-    )  # fmt: skip
-    if has_ended and before is JobState.PARKED:
+    if entry.by is not None:
+        batch.acts.append((entry.by, Act("job.cancelled", entry.workspace_id, row.public_id), entry.at))
+    was_parked, after = row.state == JobState.PARKED, advance(JobState(row.state), entry.cause)
+    if after in WORKING:
+        _ROWS.note_cancel(batch.changes, row, after.value, entry.at)
+        return row.moved()
+    ended = after.value, entry.failure, entry.at, entry.at, entry.at, entry.expires_at
+    batch.changes.add(row.id, _END_WAITING, *ended, *row.found)
+    row.state = after.value
+    if was_parked:
         batch.slots[entry.workspace_id].parked -= 1
         batch.changed.add(entry.workspace_id)
-    elif has_ended:
+    else:
         _free(batch, entry.workspace_id)
-    return Moved(row.state, row.public_id, row.server_id)
+    return row.moved()
+
+
+def _take_over(batch: _Batch, entry: TakeOver, row: _LockedJob) -> JobVerdict:
+    if not _ROWS.take_over(batch.changes, entry, row):
+        return Superseded()
+    if entry.is_handed_back:
+        row.handed_back += 1
+        batch.changes.add(row.id, _HAND_BACK, row.handed_back, *row.found)
+    if row.state not in LIVE:
+        batch.changes.add(row.id, _FORGET, entry.at, entry.expires_at, *row.found)
+        _free(batch, entry.workspace_id)
+    return row.moved()
 
 
 def _free(batch: _Batch, workspace_id: str) -> None:
@@ -381,12 +360,12 @@ def _keep(batch: _Batch, job_id: str, events: Iterable[NewEvent]) -> None:
     batch.events.extend((job_id, event.number, event.kind, event.data, event.at) for event in events)
 
 
-def _release(connection: Connection, batch: _Batch) -> tuple[list[tuple[str, str]], list[str]]:
+def _release(connection: Connection, batch: _Batch) -> tuple[list[Released], list[str]]:
     """Give free slots to the jobs that have waited longest, in every workspace this batch has touched."""
-    released: list[tuple[str, str]] = [
-        (id_, row.workspace_id)
+    released = [
+        Released(id_, row.workspace_id, row.pool)
         for id_, row in batch.rows.items()
-        if row.state is JobState.RELEASED and row.workspace_id in batch.slots
+        if row.state == JobState.RELEASED and row.workspace_id in batch.slots
     ]
     unfinished = []
     for workspace_id in sorted(batch.changed | batch.touched):
@@ -394,11 +373,12 @@ def _release(connection: Connection, batch: _Batch) -> tuple[list[tuple[str, str
         room = min(slots.free, slots.parked, _RELEASED_AT_ONCE)
         if room <= 0:
             continue
-        found = [id_ for (id_,) in _OLDEST_PARKED.run(connection, (workspace_id, room))]
-        _RELEASE.run(connection, [(JobState.RELEASED.value, id_) for id_ in found])
+        parked = _ROWS.oldest_parked(connection, workspace_id, room)
+        found = [Released(id_, workspace_id, pool) for id_, _, pool in parked]
+        _ROWS.release(connection, [one.id for one in found])
         slots.active += len(found)
         slots.parked -= len(found)
-        released.extend((id_, workspace_id) for id_ in found)
+        released.extend(found)
         if found and slots.parked and slots.free:
             unfinished.append(workspace_id)
     return released, unfinished
@@ -419,22 +399,15 @@ _LOCK_WORKSPACES: Final = PreparedLookup(
         .with_for_update()
     )
 )
-_LOCK_JOBS: Final = PreparedLookup(
-    lambda one_of: (
-        select(
-            jobs.c.id,
-            jobs.c.workspace_id,
-            jobs.c.state,
-            jobs.c.attempt,
-            jobs.c.server_id,
-            jobs.c.chosen_id,
-            jobs.c.started_at,
-            jobs.c.handed_back,
-        )
-        .where(one_of(jobs.c.id))
-        .order_by(jobs.c.id)
-        .with_for_update()
-    )
+_ROWS: Final = WorkRows(
+    jobs,
+    number=jobs.c.number,
+    begun_at=jobs.c.started_at,
+    parked=in_state(jobs, LIVE),
+    claimed=advance(JobState.RELEASED, JobTransition.CLAIM),
+    taken_over={state: advance(state, JobTransition.TAKE_OVER) for state in states_before(JobTransition.TAKE_OVER)},
+    more=(jobs.c.chosen_id, jobs.c.handed_back, jobs.c.pool),
+    updated_at=jobs.c.updated_at,
 )
 _SHARE_DEPLOYMENTS: Final = PreparedLookup(
     lambda one_of: (
@@ -451,35 +424,19 @@ _LAST_EVENTS: Final = PreparedLookup(
         .group_by(job_events.c.job_id)
     )
 )
-_OLDEST_PARKED: Final = PreparedQuery(
-    select(jobs.c.id)
-    .where(jobs.c.workspace_id == bindparam("workspace"), in_state(jobs, LIVE), in_state(jobs, {JobState.PARKED}))
-    .order_by(jobs.c.number)
-    .limit(bindparam("room"))
-    .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own
-    ("workspace", "room"),
-)
 _NEW_COLUMNS: Final = (
     "id", "workspace_id", "number", "key_id", "partner_key_id", "state", "attempt", "server_id", "workflow", "extra",
     "wanted", "nodes", "labels", "created_at", "updated_at", "started_at", "deployment_id", "release_version",
-    "chosen_id", "documents_blob", "documents_size", "workflow_size",
+    "chosen_id", "documents_blob", "documents_size", "workflow_size", "pool",
 )  # fmt: skip
 _INSERT: Final = Prepared(insert(jobs), _NEW_COLUMNS)
 
 
-def _update(*names: str) -> Prepared:
-    """Set columns of the job whose id comes last. The names stand in the order of the table's columns."""
-    statement = update(jobs).where(jobs.c.id == bindparam("job")).values({name: bindparam(name) for name in names})
-    return Prepared(statement, [*names, "job"])
-
-
-_CLAIM: Final = _update("state", "attempt", "server_id", "updated_at", "started_at")
-_PROGRESS: Final = _update("progress", "updated_at")
-_MOVE: Final = _update(
-    "state", "server_id", "failure", "cancel_requested_at", "updated_at", "finished_at", "expires_at", "handed_back"
-)
-_END: Final = _update("state", "outputs", "failure", "progress", "updated_at", "finished_at", "expires_at")
-_RELEASE: Final = _update("state")
+_PROGRESS: Final = _ROWS.update("progress", "updated_at")
+_END: Final = _ROWS.update("state", "outputs", "failure", "progress", "updated_at", "finished_at", "expires_at")
+_END_WAITING: Final = _ROWS.update("state", "failure", "cancel_requested_at", "updated_at", "finished_at", "expires_at")
+_HAND_BACK: Final = _ROWS.update("handed_back")
+_FORGET: Final = _ROWS.update("finished_at", "expires_at")
 _INSERT_EVENT: Final = PreparedInsert(job_events, ("job_id", "number", "kind", "data", "at"))
 _SLOTS: Final = Prepared(
     update(workspaces)

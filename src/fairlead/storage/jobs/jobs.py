@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, and_, any_, bindparam, delete, func, select
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, and_, any_, bindparam, case, delete, func, select
 
 from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
@@ -27,6 +27,8 @@ from fairlead.storage.work.table import WorkTable, in_state
 _WINDOW_MIN: Final = 9
 _LARGE_BYTES: Final = 64 * 1024
 _STORED_MAX: Final = 512
+_LOOKED_AT: Final = 5_000
+"""How many jobs a page looks at whose filter has no index."""
 _STORED_HEAD: Final = b"\x78\x01\x01"
 """Of a zlib stream with one block, which is the last and is not compressed."""
 _BRIEF: Final = (
@@ -151,14 +153,35 @@ def list_jobs(connection: Connection, workspace_id: str, query: ListQuery) -> Jo
     """
     if query.labels:
         return _list_labelled(connection, workspace_id, query)
-    statement = select(*_LISTED).where(jobs.c.workspace_id == workspace_id).order_by(jobs.c.number.desc())
+    bounds = [jobs.c.workspace_id == workspace_id]
     if query.deployment_id is not None:
-        statement = statement.where(jobs.c.deployment_id == query.deployment_id)
+        bounds.append(jobs.c.deployment_id == query.deployment_id)
     if query.before is not None:
-        statement = statement.where(jobs.c.number < query.before)
+        bounds.append(jobs.c.number < query.before)
+    if query.state is not None:
+        return _list_in_state(connection, workspace_id, query, bounds)
+    statement = select(*_LISTED).where(*bounds).order_by(jobs.c.number.desc())
     page = [_listed(row) for row in connection.execute(statement.limit(query.limit + 1))]
     has_more = len(page) > query.limit
     return JobPage(page[: query.limit], page[query.limit - 1].number if has_more else None)
+
+
+def _list_in_state(
+    connection: Connection, workspace_id: str, query: ListQuery, bounds: Sequence[ColumnElement[bool]]
+) -> JobPage:
+    """Those in a state among the next jobs within `bounds`, so that a state that few have is not expensive."""
+    window = select(jobs.c.number).where(*bounds).order_by(jobs.c.number.desc()).limit(_LOOKED_AT)
+    seen = window.subquery()
+    passing = (
+        select(*_LISTED)
+        .join(seen, seen.c.number == jobs.c.number)
+        .where(jobs.c.workspace_id == workspace_id, jobs.c.state == query.state)
+        .order_by(jobs.c.number.desc())
+    )
+    page = [_listed(row) for row in connection.execute(passing.limit(query.limit + 1))]
+    if len(page) > query.limit:
+        return JobPage(page[: query.limit], page[query.limit - 1].number)
+    return JobPage(page, connection.scalar(window.offset(_LOOKED_AT - 1).limit(1)))
 
 
 def _list_labelled(connection: Connection, workspace_id: str, query: ListQuery) -> JobPage:
@@ -169,6 +192,7 @@ def _list_labelled(connection: Connection, workspace_id: str, query: ListQuery) 
     else:
         rows = _BY_NUMBER_IN_POSTGRESQL.run(connection, (workspace_id, numbers))
     page = sorted((_listed(row) for row in rows), key=operator.attrgetter("number"), reverse=True)
+    page = [one for one in page if query.state in (None, one.state)]
     return JobPage(page, numbers[-1] if len(found) > query.limit else before)
 
 
@@ -254,6 +278,12 @@ def _by_number(condition: ColumnElement[bool]) -> PreparedQuery:
     return PreparedQuery(statement, ("workspace", "numbers"))
 
 
+_RELEASED: Final = (
+    select(func.count())
+    .select_from(jobs)
+    .where(jobs.c.workspace_id == workspaces.c.id, in_state(jobs, {JobState.RELEASED}))
+    .scalar_subquery()
+)
 QUEUE: Final = WorkTable(
     jobs,
     number=jobs.c.number,
@@ -264,6 +294,7 @@ QUEUE: Final = WorkTable(
     is_cancelled=and_(in_state(jobs, WORKING), in_state(jobs, {JobState.CANCELING})),
     parked=workspaces.c.jobs_parked,
     has_room=(workspaces.c.jobs_limit <= 0) | (workspaces.c.jobs_active < workspaces.c.jobs_limit),
+    backlog=workspaces.c.jobs_parked + case((workspaces.c.jobs_active > 0, _RELEASED), else_=0),
 )
 _FIND: Final = JobByPublicId(_BRIEF)
 _FIND_WHOLE: Final = JobByPublicId(_WHOLE)

@@ -4,7 +4,7 @@ import datetime
 from typing import Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 
 from fairlead.domain.days import start_of
 from fairlead.storage.db.tables import api_keys, ledger_entries, runs, usage_days
@@ -24,6 +24,7 @@ _ENTRIES: Final = select(
     runs.c.model_id,
     runs.c.key_id,
 ).outerjoin(runs, runs.c.id == ledger_entries.c.run_id)
+_NEAR: Final = 1_000
 _CREDITS_MAX: Final = 1_000
 _LINES_MAX: Final = 1_000
 
@@ -125,19 +126,22 @@ def month_statement(
     within = paid.where(entry.created_at >= start_of(first), entry.created_at < start_of(after))
     credited = [CreditLine(*row) for row in connection.execute(within.order_by(entry.id).limit(_CREDITS_MAX))]
 
-    def sum_before(day: datetime.date) -> int:
-        in_ = select(func.coalesce(func.sum(entry.balance_change), 0)).where(
-            entry.workspace_id == workspace_id, entry.run_id.is_(None), entry.created_at < start_of(day)
-        )
-        out = select(func.coalesce(func.sum(used.charge), 0)).where(
-            used.workspace_id == workspace_id, used.day < day.isoformat()
-        )
-        return int(connection.execute(in_).scalar_one()) - int(connection.execute(out).scalar_one())
+    def total(amounts: Select[tuple[int]]) -> int:
+        return int(connection.execute(select(func.coalesce(func.sum(amounts.subquery().c[0]), 0))).scalar_one())
 
-    in_all = select(func.coalesce(func.sum(within.subquery().c.balance_change), 0))
-    paid_in = int(connection.execute(in_all).scalar_one())
+    amounts = select(entry.balance_change).where(entry.workspace_id == workspace_id, entry.run_id.is_(None))
+    charges = select(used.charge).where(used.workspace_id == workspace_id)
+    opening = total(amounts.where(entry.created_at < start_of(first))) - total(
+        charges.where(used.day < first.isoformat())
+    )
+    paid_in = total(amounts.where(entry.created_at >= start_of(first), entry.created_at < start_of(after)))
+    charged = total(charges.where(used.day >= first.isoformat(), used.day < after.isoformat()))
     return MonthStatement(
-        sum_before(first), sum_before(after), paid_in, credited, _spent(connection, workspace_id, first, after)
+        opening,
+        opening + paid_in - charged,
+        paid_in,
+        credited,
+        _spent(connection, workspace_id, first, after),
     )
 
 
@@ -173,25 +177,31 @@ def _bounds(
     entry = ledger_entries.c
     bounds = [entry.workspace_id == workspace_id]
     if since is not None:
-        bounds += [entry.created_at >= since, entry.id >= _first_from(connection, workspace_id, since - _SLACK_MS)]
+        first, _ = _around(connection, workspace_id, since - _SLACK_MS)
+        bounds += [entry.created_at >= since, entry.id >= first]
     if until is not None:
-        bounds += [entry.created_at < until, entry.id < _first_from(connection, workspace_id, until + _SLACK_MS)]
+        _, last = _around(connection, workspace_id, until + _SLACK_MS)
+        bounds += [entry.created_at < until, entry.id < last]
     return bounds
 
 
-def _first_from(connection: Connection, workspace_id: str, at: int) -> int:
-    """About the first id of a workspace's entries from a time (ms) on, by halving: some twenty rows are read."""
+def _around(connection: Connection, workspace_id: str, at: int) -> tuple[int, int]:
+    """Two ids, near each other, between which a workspace's entries from a time (ms) on begin.
+
+    They are found by halving: of a million entries some ten are read. To the last entry would take as many again, and
+    reading a thousand entries more takes less.
+    """
     entry = ledger_entries.c
     low, high = 0, newest_entry(connection, workspace_id) + 1
     nearest = select(entry.id, entry.created_at).where(entry.workspace_id == workspace_id).order_by(entry.id).limit(1)
-    while low < high:
+    while high - low > _NEAR:
         middle = (low + high) // 2
         row = connection.execute(nearest.where(entry.id >= middle)).first()
         if row is None or row.created_at >= at:
             high = middle
         else:
             low = row.id + 1
-    return low
+    return low, high
 
 
 def _entry(row: Row[*tuple[object, ...]]) -> AccountEntry:

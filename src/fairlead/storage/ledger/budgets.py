@@ -1,7 +1,7 @@
 """Budgets as they are made, changed, listed and counted again.
 
 What is held and spent of a budget is kept in its row, so that an admission reads one row and no history. It is changed
-in the transactions of runs (`budget_book`), and counted again where a budget is made or a key changes its team. All of
+in the transactions of runs (`run_books`), and counted again where a budget is made or a key changes its team. All of
 it happens behind the lock of the workspace.
 """
 
@@ -175,6 +175,31 @@ def create_key(
     accounts.create_key(connection, new)
     if budget is not None:
         change_key_budget(connection, new.id, lambda _: budget, budget_id, new.created_at, today)
+
+
+class KeyChanges(msgspec.Struct, frozen=True):
+    """What is to be another of a key; what is left out stays.
+
+    `fields` are some of label, models, organization_id and sso_required. Spending goes with a key into another team.
+    `budget` makes the budget of the one before, None for none.
+    """
+
+    fields: Mapping[str, object] = msgspec.field(default_factory=dict)
+    team: str | msgspec.UnsetType | None = msgspec.UNSET
+    budget: Callable[[Budget | None], Budget | None] | None = None
+
+
+def change_key(
+    connection: Connection, key_id: str, changes: KeyChanges, budget_id: str, now: int, today: datetime.date
+) -> Budget | None:
+    """Change a living key; its budget then, None also where that is not changed. UnknownKeyError."""
+    if changes.fields:
+        accounts.change_key(connection, key_id, changes.fields)
+    if changes.team is not msgspec.UNSET:
+        change_team(connection, key_id, changes.team, today)
+    if changes.budget is None:
+        return None
+    return change_key_budget(connection, key_id, changes.budget, budget_id, now, today)
 
 
 def change_key_budget(

@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Select, case, func, literal, or_, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, case, func, literal, or_, select, union_all
 
 from fairlead.domain.jobs.states import LIVE as LIVE_JOBS
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.ledger.books import COSTLY, EntryKind
 from fairlead.domain.runs.states import LIVE, WAITING, RunState
 from fairlead.storage.accounts.storage_usage import wrong_usage
+from fairlead.storage.db.archive_tables import archive_sums, archives
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, runs, usage_days, workspaces
+from fairlead.storage.ledger.archives import broken_records
 from fairlead.storage.ledger.budgets import counts_against
 from fairlead.storage.ledger.usage import NO_KEY, day_text
 
@@ -19,6 +21,7 @@ _CHECKS: Final[dict[str, list[tuple[str, str]]]] = {}
 """Each dialect's checks: to make and compile them takes longer than to prove the books of a small installation."""
 _DISAGREEMENTS_MAX: Final = 100
 _PAGE: Final = 1000
+_USAGE: Final = ("runs", "succeeded", "charge")
 
 
 class LedgerLine(NamedTuple):
@@ -49,21 +52,42 @@ def entries_of(connection: Connection, workspace_id: str, limit: int) -> list[di
     return [dict(row) for row in reversed(connection.execute(newest).mappings().all())]
 
 
-def export_pages(
-    connection: Connection, workspace_id: str | None, since: int | None, until: int | None
-) -> Iterator[Sequence[LedgerLine]]:
-    """Every entry booked from `since` and before `until` (ms), oldest first, a page at a time; None bounds nothing.
+class WantedLines(NamedTuple):
+    """Entries of a workspace (None for all), booked from `since` and before `until` (ms); None bounds nothing."""
+
+    workspace_id: str | None
+    since: int | None
+    until: int | None
+
+
+def export_pages(connection: Connection, wanted: WantedLines) -> Iterator[Sequence[LedgerLine]]:
+    """Every entry that is wanted, oldest first, a page at a time.
 
     Pages go on behind the last entry of the page before, so that a million entries need no more memory than one page.
     """
-    lines = _lines(workspace_id, since, until)
+    lines = _lines(wanted)
     after = 0
     while page := connection.execute(lines.where(ledger_entries.c.id > after)).all():
         yield [LedgerLine(*row) for row in page]
         after = page[-1].id
 
 
-def _lines(workspace_id: str | None, since: int | None, until: int | None) -> Select[Any]:
+def lines_after(
+    connection: Connection, since: int | None, until: int | None, after: int, last: int
+) -> Sequence[LedgerLine]:
+    """A page of the entries of all workspaces behind the entry `after`, up to the entry `last`; bounded as above."""
+    entry = ledger_entries.c
+    lines = _lines(WantedLines(None, since, until)).where(entry.id > after, entry.id <= last)
+    return [LedgerLine(*row) for row in connection.execute(lines)]
+
+
+def newest_entry(connection: Connection) -> int:
+    """The id of the newest entry of all; 0 where there is none."""
+    return int(connection.scalar(select(func.max(ledger_entries.c.id))) or 0)
+
+
+def _lines(wanted: WantedLines) -> Select[Any]:
+    workspace_id, since, until = wanted
     entry = ledger_entries.c
     of_run = {"model_id": runs.c.model_id, "key_id": runs.c.key_id, "workspace": workspaces.c.name}
     lines = (
@@ -87,6 +111,10 @@ def totals(connection: Connection) -> dict[str, int]:
     return {
         "workspaces": connection.execute(select(func.count()).select_from(workspaces)).scalar_one(),
         "entries": connection.execute(select(func.count()).select_from(ledger_entries)).scalar_one(),
+        "archives": connection.execute(select(func.count()).select_from(archives)).scalar_one(),
+        "archived_entries": int(
+            connection.execute(select(func.coalesce(func.sum(archives.c.entries), 0))).scalar_one()
+        ),
         **{f"runs_{state}": counts.get(state, 0) for state in RunState},
     }
 
@@ -95,7 +123,8 @@ def disagreements(connection: Connection) -> list[dict[str, object]]:
     """Everything in the books that cannot be (requirement of `fairlead audit`): empty when they are right."""
     dialect = connection.dialect.name
     checks = _CHECKS.get(dialect) or _CHECKS.setdefault(dialect, _compiled_checks(connection))
-    return [{"check": name, **dict(row)} for name, sql in checks for row in connection.exec_driver_sql(sql).mappings()]
+    found = [{"check": name, **dict(row)} for name, sql in checks for row in connection.exec_driver_sql(sql).mappings()]
+    return found + broken_records(connection)
 
 
 def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
@@ -108,6 +137,7 @@ def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
         ("a charge that differs from its entry, or passes its hold", _wrong_charges()),
         ("money moved for a run that did not succeed, or a success not posted", _wrong_kind()),
         ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
+        ("usage of the archived days differs from the runs that ended on them", _wrong_archived_usage(connection)),
         ("what is held for a key differs from its live runs", _wrong_keys()),
         ("what is held or spent of a budget differs from its runs", _wrong_budgets()),
         ("jobs that have a slot, or wait for one, differ from the live jobs", _wrong_job_slots()),
@@ -140,13 +170,20 @@ def _wrong_job_slots() -> Select[*tuple[object, ...]]:
 
 
 def _wrong_figures() -> Select[*tuple[object, ...]]:
+    """What is archived counts by the sums of its archives, which are moved in the transactions that delete entries."""
+    booked = union_all(
+        *(
+            select(table.c.workspace_id, table.c.balance_change, table.c.held_change)
+            for table in (ledger_entries, archive_sums)
+        )
+    ).subquery()
     sums = (
         select(
-            ledger_entries.c.workspace_id,
-            func.sum(ledger_entries.c.balance_change).label("balance"),
-            func.sum(ledger_entries.c.held_change).label("held"),
+            booked.c.workspace_id,
+            func.sum(booked.c.balance_change).label("balance"),
+            func.sum(booked.c.held_change).label("held"),
         )
-        .group_by(ledger_entries.c.workspace_id)
+        .group_by(booked.c.workspace_id)
         .subquery()
     )
     balance, held = func.coalesce(sums.c.balance, 0), func.coalesce(sums.c.held, 0)
@@ -194,7 +231,7 @@ def _wrong_slots() -> Select[*tuple[object, ...]]:
     )
 
 
-def _by_run() -> Any:
+def _by_run() -> Subquery:
     """Per run: how often it was held for and ended, what is still held, what was charged."""
     kind = ledger_entries.c.kind
     return (
@@ -270,8 +307,27 @@ def _wrong_kind() -> Select[*tuple[object, ...]]:
 
 
 def _wrong_usage(connection: Connection) -> Select[*tuple[object, ...]]:
-    """What the sums of a day have too much of, or with a minus too little: each run is taken off them again."""
-    ended = select(
+    """What the sums of a day have too much of, or with a minus too little: each run is taken off them again.
+
+    Of the days whose runs were archived only the sum of a workspace is proven here; their files prove the rest.
+    """
+    both = union_all(select(usage_days), _ended_runs(connection)).subquery()
+    names = (workspaces.c.name, both.c.day, both.c.key_id, both.c.model_id)
+    return _too_many(both, names).where(both.c.day >= _archived_day(connection))
+
+
+def _wrong_archived_usage(connection: Connection) -> Select[*tuple[object, ...]]:
+    """The same of the days whose runs were archived, for each workspace in sum, less what the archives have."""
+    both = union_all(select(usage_days), _ended_runs(connection)).subquery()
+    sums = [both.c[name] for name in _USAGE]
+    of_days = select(both.c.workspace_id, *sums).where(both.c.day < _archived_day(connection))
+    archived = select(archive_sums.c.workspace_id, *(-archive_sums.c[name] for name in _USAGE))
+    return _too_many(union_all(of_days, archived).subquery(), (workspaces.c.name,))
+
+
+def _ended_runs(connection: Connection) -> Select[*tuple[object, ...]]:
+    """Each run that has ended, in the columns of `usage_days`, as what is to be taken off."""
+    return select(
         runs.c.workspace_id,
         day_text(connection, runs.c.finished_at).label("day"),
         func.coalesce(runs.c.key_id, NO_KEY).label("key_id"),
@@ -280,12 +336,20 @@ def _wrong_usage(connection: Connection) -> Select[*tuple[object, ...]]:
         case((runs.c.state == RunState.SUCCEEDED, -1), else_=0).label("succeeded"),
         (-runs.c.charge).label("charge"),
     ).where(runs.c.state.not_in(sorted(LIVE)))
-    both = union_all(select(usage_days), ended).subquery()
-    names = (workspaces.c.name, both.c.day, both.c.key_id, both.c.model_id)
-    sums = {name: func.sum(both.c[name]) for name in ("runs", "succeeded", "charge")}
+
+
+def _archived_day(connection: Connection) -> ColumnElement[str]:
+    """The first day of which no run was archived; before every day where there is no archive."""
+    before = select(day_text(connection, func.max(archives.c.before))).scalar_subquery()
+    return func.coalesce(before, "")
+
+
+def _too_many(used: Subquery, names: Sequence[ColumnElement[object]]) -> Select[*tuple[object, ...]]:
+    """The sums of some rows of usage that are not 0, by names."""
+    sums = {name: func.sum(used.c[name]) for name in _USAGE}
     return (
         select(*names, *(total.label(f"{name}_too_many") for name, total in sums.items()))
-        .join(workspaces, workspaces.c.id == both.c.workspace_id)
+        .join(workspaces, workspaces.c.id == used.c.workspace_id)
         .group_by(*names)
         .having(or_(*(total != 0 for total in sums.values())))
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, select
 
@@ -109,6 +110,12 @@ def newest_runs(connection: Connection, workspace_id: str, state: str | None, li
     if state is not None:
         newest = newest.where(runs.c.state == state)
     return [dict(row) for row in reversed(connection.execute(newest).mappings().all())]
+
+
+def shown_url(url: str) -> str:
+    """An address as it may be shown: what comes before its query, which may be a secret."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _first(connection: Connection, query: Select[*tuple[object, ...]], run_id: str) -> dict[str, object] | None:

@@ -1,13 +1,11 @@
 """What runs have cost, added up by day, key and model: kept in the transaction that ends a run."""
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 
-from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.storage.db.statements import Prepared, insert_in, is_sqlite
 from fairlead.storage.db.tables import api_keys, usage_days, workspaces
@@ -16,12 +14,6 @@ NO_KEY: Final = ""
 """Stands for the key of runs that were called with a token."""
 _KEY: Final = (usage_days.c.workspace_id, usage_days.c.day, usage_days.c.key_id, usage_days.c.model_id)
 _SUMS: Final = (usage_days.c.runs, usage_days.c.succeeded, usage_days.c.charge)
-
-
-@functools.lru_cache(maxsize=16)
-def _text_of_day(number: int) -> str:
-    """The date of a day counted from 1970; runs end today or yesterday, so a few are remembered."""
-    return day_of(number * DAY_MS).isoformat()
 
 
 @functools.cache
@@ -40,31 +32,6 @@ def day_text(connection: Connection, time: ColumnElement[int | None]) -> ColumnE
     if is_sqlite(connection):
         return func.date(seconds, "unixepoch")
     return func.to_char(func.timezone("UTC", func.to_timestamp(seconds)), "YYYY-MM-DD")
-
-
-class UsageBook:
-    """What the runs that end in a batch of entries add to the usage of their day."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
-
-    def ended(
-        self,
-        workspace_id: str,
-        key_id: str | None,
-        model_id: str,
-        finished_at: int,
-        succeeded: bool,  # noqa: FBT001 -- a figure of the run like the others
-        charge: int,
-    ) -> None:
-        """A run has ended; `key_id` None for one that was called with a token, `charge` in 10^-8 dollars."""
-        key = (workspace_id, _text_of_day(finished_at // DAY_MS), key_id or NO_KEY, model_id)
-        runs, successes, charged = self._sums.get(key, (0, 0, 0))
-        self._sums[key] = (runs + 1, successes + succeeded, charged + charge)
-
-    def rows(self) -> Sequence[tuple[object, ...]]:
-        """What was gathered; the workspaces are locked, so that no other server writes the same rows."""
-        return sorted(map(operator.add, self._sums, self._sums.values()))
 
 
 def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit: int) -> list[Usage]:

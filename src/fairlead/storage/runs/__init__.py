@@ -1,6 +1,5 @@
 """Runs as rows: written in batches, all or nothing, with their holds, keys, results and webhooks.
 
-    journal      Journal.write: the one way in which a run's state changes
     entries      write_entries: what a batch of entries decides; entry_statements.py is its SQL
     idempotency  keys of runs, and the results kept for them
     queue        where a queued run is, and how many are ahead of it

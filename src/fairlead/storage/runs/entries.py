@@ -1,8 +1,6 @@
 """How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what hangs on them."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -10,6 +8,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import Cancelled, Fault, Unauthorized, bucket
 from fairlead.domain.ledger.books import (
     COSTLY,
@@ -32,24 +31,27 @@ from fairlead.domain.runs.entries import (
     HasEnded,
     JournalEntry,
     KeyUsed,
+    LiveRun,
     Redirection,
     Settlement,
-    TakeOver,
     Verdict,
     Withdrawal,
     Withdrawn,
 )
 from fairlead.domain.runs.queue import RunChanged
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
-from fairlead.domain.work.entries import Claim, Release, Superseded
-from fairlead.storage.db.statements import Prepared, run_together
+from fairlead.domain.work.entries import Claim, Release, Released, Superseded, TakeOver
+from fairlead.storage.accounts.audit_log import Act, record_acts
+from fairlead.storage.db.statements import run_together
 from fairlead.storage.ledger.alerts import tell
-from fairlead.storage.ledger.budget_book import HOLD_FOR_KEY, MOVE_BUDGET, BudgetBook, Spending
-from fairlead.storage.ledger.usage import UsageBook, usage_addition
+from fairlead.storage.ledger.run_books import HOLD_FOR_KEY, MOVE_BUDGET, BudgetBook, Spending, UsageBook
+from fairlead.storage.ledger.usage import usage_addition
 from fairlead.storage.runs import entry_statements as sql
-from fairlead.storage.runs.entry_statements import LockedRun, OfARun
-from fairlead.storage.runs.idempotency import FREE_KEY, KeyBook
+from fairlead.storage.runs.entry_statements import ROWS, LockedRun, OfARun, id_of
+from fairlead.storage.runs.idempotency import FREE_KEY, KeyBook, look_up_keys
 from fairlead.storage.runs.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
+from fairlead.storage.work.changes import RowChanges
+from fairlead.storage.work.journal import Journal, WrittenWork
 
 _Row: TypeAlias = tuple[object, ...]
 
@@ -62,29 +64,26 @@ _VOID: Final = EntryKind.VOID.value
 _DISPATCHED: Final = RunState.DISPATCHED
 _SUCCEEDED: Final = RunState.SUCCEEDED
 _ACCEPTED: Final = advance(RunState.DISPATCHED, RunEvent.ACCEPT)
-_CLAIMED: Final = advance(RunState.RELEASED, RunEvent.CLAIM)
 _RELEASED: Final = advance(RunState.PARKED, RunEvent.RELEASE)
 _WITHDRAWN: Final = advance(RunState.PARKED, RunEvent.WITHDRAW)
 _REDIRECTABLE: Final = frozenset(states_before(RunEvent.REDIRECT))
-_CLAIMABLE: Final = frozenset(states_before(RunEvent.CLAIM))
 _CANCELLED: Final = bucket(Cancelled())
 _NOT_VALID: Final = Unauthorized("This API key is not valid.")
 _RELEASED_AT_ONCE: Final = 256
 _ANY_HOLD: Final = 2**62
 
 
-class Written(msgspec.Struct, frozen=True):
-    """What became of a batch: a verdict for each entry, and which runs (of which workspaces) may now be claimed.
+class Written(WrittenWork[Verdict], frozen=True):
+    """What became of a batch; the queued runs that it has `changed`: they were claimed, or have ended.
 
-    `changed` are the queued runs that were claimed or have ended. In the `unfinished` workspaces more may be released:
-    another Release is due. The `unneeded` blobs held the bodies of runs that have ended.
+    The `unneeded` blobs held the bodies of runs that have ended.
     """
 
-    verdicts: Sequence[Verdict]
-    released: Sequence[tuple[str, str]]
-    changed: Sequence[RunChanged]
-    unfinished: Sequence[str]
-    unneeded: Sequence[str]
+    changed: Sequence[RunChanged] = ()
+    unneeded: Sequence[str] = ()
+
+
+RunJournal: TypeAlias = Journal[JournalEntry, Written, Verdict]
 
 
 class _Batch(msgspec.Struct):
@@ -105,16 +104,17 @@ class _Batch(msgspec.Struct):
     undecided: list[OfARun] = msgspec.field(default_factory=list)
     usage: UsageBook = msgspec.field(default_factory=UsageBook)
     blocked: set[str] = msgspec.field(default_factory=set)
-    released: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    released: list[Released] = msgspec.field(default_factory=list)
     changed: list[RunChanged] = msgspec.field(default_factory=list)
     unfinished: list[str] = msgspec.field(default_factory=list)
     unneeded: list[str] = msgspec.field(default_factory=list)
     new_runs: list[_Row] = msgspec.field(default_factory=list)
-    changes: dict[Prepared, list[_Row]] = msgspec.field(default_factory=partial(defaultdict, list))
+    changes: RowChanges = msgspec.field(default_factory=RowChanges)
     events: list[_Row] = msgspec.field(default_factory=list)
     deliveries: list[_Row] = msgspec.field(default_factory=list)
     deliveries_due: list[_Row] = msgspec.field(default_factory=list)
     ledger: list[_Row] = msgspec.field(default_factory=list)
+    acts: list[tuple[Actor, Act, int]] = msgspec.field(default_factory=list)
 
 
 def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Written:
@@ -139,8 +139,8 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
     verdicts: dict[int, Verdict] = {}
     for of_run in batch.undecided:
         verdicts[id(of_run)] = _go_on(batch, of_run)
-    if batch.changes:
-        sql.write_changes(connection, batch.changes)
+    if batch.undecided:
+        batch.changes.write(connection)
     # What must be there before the queue is looked at is there now.
     for workspace_id, funds in sorted(batch.funds.items()):
         if funds.parked:
@@ -149,7 +149,8 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
         verdicts[id(admission)] = _admit(batch, admission)
     _write_rest(connection, batch)
     said = list(map(verdicts.get, map(id, entries)))
-    return Written(said, batch.released, batch.changed, batch.unfinished, batch.unneeded)
+    has_news = bool(batch.changed or batch.unneeded)
+    return Written(said, batch.released, batch.unfinished, has_news, batch.changed, batch.unneeded)
 
 
 def _begin(
@@ -167,25 +168,25 @@ def _begin(
         funds[row[0]] = Funds(_BILLING[row[1]], *row[2:])
         if funds[row[0]].budgets:
             bounded.add(row[0])
-    runs, ended = sql.lock_runs(connection, of_runs)
     claims, used_keys, key_ids, now = [], [], set(), 0
-    for entry in of_runs:
-        if type(entry) is Claim or type(entry) is TakeOver:
-            claims.append(entry.id if type(entry) is Claim else entry.run_id)
-        elif type(entry) is Redirection and entry.run_id in runs:
-            now = max(now, entry.at)
-            key_ids.add(runs[entry.run_id].booked.key_id)
     for admission in admissions:
         now = max(now, admission.created_at)
         key_ids.add(admission.key_id)
         if admission.key is not None:
             used_keys.append(admission.key.id)
+    runs, ended, keys = sql.lock_runs(connection, of_runs, key_ids)
+    for entry in of_runs:
+        if type(entry) is Claim or type(entry) is TakeOver:
+            claims.append(entry.id)
+        elif type(entry) is Redirection and entry.run_id in runs:
+            now = max(now, entry.at)
+            key_ids.add(runs[entry.run_id].booked.key_id)
     spending = _spending(bounded, runs, of_runs, admissions) if bounded else ()
     batch = _Batch(
         funds=funds,
         runs=runs,
-        keys=KeyBook(connection, used_keys),
-        budgets=BudgetBook(connection, key_ids, spending, now),
+        keys=look_up_keys(connection, used_keys) if used_keys else KeyBook(),
+        budgets=BudgetBook(connection, key_ids, spending, now, keys),
         claimed={row[0]: tuple(row) for row in sql.CLAIMED.run(connection, claims)} if claims else {},
         before=dict(funds),
     )
@@ -216,7 +217,7 @@ def _spending(
 
 def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
     """Gather what an entry does to its run, or say that it comes too late."""
-    found = batch.runs.get(entry.id if type(entry) is Claim else entry.run_id)
+    found = batch.runs.get(id_of(entry))
     if found is None:
         return Superseded()
     match entry:
@@ -225,44 +226,45 @@ def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
         case Claim():
             return _claim(batch, entry, found)
         case Withdrawal():
-            return _withdraw(batch, entry, found)
+            verdict = _withdraw(batch, entry, found)
+            if entry.by is not None and type(verdict) is not HasEnded:
+                batch.acts.append((entry.by, Act("run.cancelled", entry.workspace_id, entry.run_id), entry.at))
+            return verdict
         case TakeOver():
             return _take_over(batch, entry, found)
 
 
 def _claim(batch: _Batch, entry: Claim, found: LockedRun) -> Verdict:
     """Gather the claim of a released run; the worker is told what the run is."""
-    run = sql.live_run(batch.claimed[entry.id])
-    if found.state not in _CLAIMABLE:
-        # Or it was claimed by this very entry, in a commit whose answer was lost.
-        same = found.state == _CLAIMED and (found.server_id, found.claimed_at) == (entry.server_id, entry.at)
-        return run if same else Superseded()
-    batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].with_claim()
-    batch.changes[sql.CLAIM_RUN].append((_CLAIMED.value, entry.server_id, entry.at, entry.id))
-    batch.changed.append(RunChanged(entry.workspace_id, entry.id, has_ended=False))
-    found.state = _CLAIMED.value
-    found.attempt += 1
-    return replace(run, state=_CLAIMED, attempt=run.attempt + 1)
+    is_new = ROWS.claim(batch.changes, entry, found)
+    if is_new is None:
+        return Superseded()
+    if is_new:
+        batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].with_claim()
+        batch.changed.append(RunChanged(entry.workspace_id, entry.id, has_ended=False))
+    return _live(batch, found)
 
 
 def _take_over(batch: _Batch, entry: TakeOver, found: LockedRun) -> Verdict:
     """Gather a takeover; the new server is told what the run is."""
-    if found.state not in WORKING or found.attempt != entry.attempt:
+    before = found.state
+    if not ROWS.take_over(batch.changes, entry, found):
         return Superseded()
-    run = sql.live_run(batch.claimed[entry.run_id])
-    state = advance(run.state, RunEvent.TAKE_OVER)
-    batch.changes[sql.TAKE_OVER_RUN].append((state.value, entry.server_id, entry.run_id, entry.attempt))
-    found.attempt += 1
-    detail = f"its server fell silent while the run was {run.state}"
-    batch.events.append((entry.run_id, "taken over", found.attempt, detail, entry.at))
-    return replace(run, state=state, attempt=found.attempt)
+    detail = f"its server fell silent while the run was {before}"
+    batch.events.append((entry.id, "taken over", found.attempt, detail, entry.at))
+    return _live(batch, found)
+
+
+def _live(batch: _Batch, found: LockedRun) -> LiveRun:
+    """A run that was claimed or taken over, as it is then."""
+    return replace(sql.live_run(batch.claimed[found.id]), state=RunState(found.state), attempt=found.attempt)
 
 
 def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
     """Gather the end of a run that waits; of one that is under way, that it is not wanted any more."""
     if found.state in WORKING:
         if entry.reason == _CANCELLED:
-            batch.changes[sql.NOTE_CANCEL].append((entry.at, entry.run_id))
+            ROWS.note_cancel(batch.changes, found, found.state, entry.at)
             batch.events.append((entry.run_id, "cancel requested", found.attempt, "", entry.at))
         return CancelNoted(found.server_id)
     if found.state not in WAITING:
@@ -271,8 +273,7 @@ def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
     batch.funds[entry.workspace_id] = funds.after_withdrawal(
         found.booked.hold, was_parked=found.state == RunState.PARKED
     )
-    row = sql.end_row(entry, _WITHDRAWN.value, found.attempt, found.booked)
-    batch.changes[sql.END_AND_KEEP].append(row)
+    batch.changes.add(found.id, sql.END_AND_KEEP, *sql.end_row(entry, _WITHDRAWN.value, found.attempt, found.booked))
     void = (2, _VOID, 0, -found.booked.hold, entry.reason, found.rate_version, entry.at)
     batch.ledger.append((entry.workspace_id, entry.run_id, *void))
     _count_end(batch, entry.workspace_id, entry.run_id, found.booked, entry.at, 0, succeeded=False)
@@ -288,17 +289,19 @@ def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, f
         match entry:
             case Settlement():
                 row = sql.end_row(entry, _TEXT[entry.state], found.attempt, found.booked)
-                batch.changes[sql.END_RUN if entry.result is None else sql.END_AND_KEEP].append(row)
+                batch.changes.add(found.id, sql.END_RUN if entry.result is None else sql.END_AND_KEEP, *row)
                 _settle(batch, entry, found.booked)
-                found.state = entry.state
+                found.state = _TEXT[entry.state]
             case Redirection(provider=provider) if provider == found.provider:
                 pass  # written before, in a commit whose answer was lost
             case Redirection():
                 return _redirect(batch, entry, found) if found.state in _REDIRECTABLE else Superseded()
+            case Acceptance() if found.state == _DISPATCHED:
+                accepted = _ACCEPTED.value, entry.handle, entry.credential
+                batch.changes.add(found.id, sql.ACCEPT_RUN, *accepted, *found.found)
+                found.state = _ACCEPTED.value
             case Acceptance():
-                batch.changes[sql.ACCEPT_RUN].append(
-                    (_ACCEPTED.value, entry.handle, entry.credential, entry.run_id, entry.attempt)
-                )
+                pass  # likewise
         return None
     # A run that ended as this entry says was ended by it, in a commit whose answer was lost.
     end = (found.state, found.charge, found.finished_at)
@@ -324,22 +327,22 @@ def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
     """
     while (funds := batch.funds[workspace_id]).parked and funds.free_slots:
         most = _RELEASED_AT_ONCE if funds.free_slots == UNLIMITED else min(funds.free_slots, _RELEASED_AT_ONCE)
-        rows = []
-        for run_id, hold in sql.head_of_queue(connection, workspace_id, _below(funds), most):
+        released = []
+        for run_id, hold, pool in ROWS.oldest_parked(connection, workspace_id, most, _below(funds)):
             if refuse_slot(funds, hold):
                 continue
             if refuse_commitment(funds, hold):
                 batch.blocked.add(workspace_id)
                 break
             funds = funds.with_release(hold)
-            rows.append((_RELEASED.value, run_id))
+            released.append(Released(run_id, workspace_id, pool))
         batch.funds[workspace_id] = funds
-        batch.released.extend((run_id, workspace_id) for _, run_id in rows)
-        sql.RELEASE_RUN.run(connection, rows)
-        if len(rows) == _RELEASED_AT_ONCE:
+        batch.released.extend(released)
+        ROWS.release(connection, [one.id for one in released])
+        if len(released) == _RELEASED_AT_ONCE:
             batch.blocked.add(workspace_id)  # nobody goes past those whose turn is in the next batch
             batch.unfinished.append(workspace_id)
-        if not rows or workspace_id in batch.blocked:
+        if not released or workspace_id in batch.blocked:
             return
 
 
@@ -402,7 +405,7 @@ def _enqueue(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
         return RunState.PARKED
     # Those that wait could not be released, or would have been: this one takes nobody's slot.
     batch.funds[entry.workspace_id] = queued.with_release(entry.hold)
-    batch.released.append((entry.run_id, entry.workspace_id))
+    batch.released.append(Released(entry.run_id, entry.workspace_id, entry.pool))
     return _RELEASED
 
 
@@ -417,9 +420,8 @@ def _redirect(batch: _Batch, entry: Redirection, found: LockedRun) -> Verdict:
     batch.budgets.hold(*of_run, more)
     batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
     found.booked = replace(found.booked, hold=entry.hold)
-    batch.changes[sql.REDIRECT_RUN].append(
-        (entry.provider, entry.hold, entry.rate_version, entry.run_id, entry.attempt)
-    )
+    moved = entry.provider, entry.hold, entry.rate_version, True
+    batch.changes.add(found.id, sql.REDIRECT_RUN, *moved, *found.found)
     row = (
         entry.workspace_id,
         entry.run_id,
@@ -491,5 +493,7 @@ def _write_rest(connection: Connection, batch: _Batch) -> None:
         (DELIVERY_IS_DUE, batch.deliveries_due),
         (usage_addition(connection.dialect.name), batch.usage.rows()),
     )
+    if batch.acts:
+        record_acts(connection, batch.acts)
     if batch.budgets.alerts:
         tell(connection, batch.budgets.alerts)

@@ -1,10 +1,9 @@
 """The statements a batch of entries becomes (storage/runs/entries.py), compiled once, and the runs they lock."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-import msgspec
 from sqlalchemy import (
     BigInteger,
     BindParameter,
@@ -13,10 +12,8 @@ from sqlalchemy import (
     bindparam,
     case,
     insert,
-    literal_column,
     null,
     select,
-    true,
     update,
 )
 
@@ -27,14 +24,15 @@ from fairlead.domain.runs.entries import (
     LiveRun,
     Redirection,
     Settlement,
-    TakeOver,
     Withdrawal,
 )
-from fairlead.domain.runs.states import LIVE, WAITING, WORKING, RunEvent, RunState, states_before
-from fairlead.domain.work.entries import Claim, DocumentBlob
-from fairlead.storage.db.statements import Prepared, PreparedLookup, run_together
+from fairlead.domain.runs.states import LIVE, WAITING, RunEvent, RunState, advance, states_before
+from fairlead.domain.work.entries import Claim, DocumentBlob, TakeOver
+from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows, change_and_look_up
 from fairlead.storage.db.tables import ledger_entries, run_events, runs, workspaces
+from fairlead.storage.ledger.run_books import KEYS
 from fairlead.storage.runs.idempotency import RESULT
+from fairlead.storage.work.changes import LockedWork, WorkRows
 from fairlead.storage.work.table import in_state
 
 _Row: TypeAlias = tuple[object, ...]
@@ -96,28 +94,25 @@ LOCK_WORKSPACES: Final = PreparedLookup(
         .with_for_update()
     )
 )
-LOCK_RUNS: Final = PreparedLookup(
-    lambda one_of: (
-        select(
-            runs.c.id,
-            runs.c.hold,
-            runs.c.key_id,
-            runs.c.model_id,
-            runs.c.place,
-            runs.c.request_blob,
-            runs.c.attempt,
-            runs.c.state,
-            runs.c.charge,
-            runs.c.finished_at,
-            runs.c.provider,
-            runs.c.server_id,
-            runs.c.rate_version,
-            runs.c.claimed_at,
-        )
-        .where(one_of(runs.c.id))
-        .order_by(runs.c.id)
-        .with_for_update()
-    )
+ROWS: Final = WorkRows(
+    runs,
+    number=runs.c.place,
+    begun_at=runs.c.claimed_at,
+    parked=in_state(runs, WAITING),
+    claimed=advance(RunState.RELEASED, RunEvent.CLAIM),
+    taken_over={state: advance(state, RunEvent.TAKE_OVER) for state in states_before(RunEvent.TAKE_OVER)},
+    more=(
+        runs.c.hold,
+        runs.c.key_id,
+        runs.c.model_id,
+        runs.c.place,
+        runs.c.request_blob,
+        runs.c.charge,
+        runs.c.finished_at,
+        runs.c.provider,
+        runs.c.rate_version,
+    ),
+    size=runs.c.hold,
 )
 INSERT_RUN: Final = Prepared(
     insert(runs),
@@ -150,6 +145,7 @@ INSERT_RUN: Final = Prepared(
         "key_fingerprint",
         "key_expires_at",
         "forget_at",
+        "pool",
     ),
 )
 INSERT_ENTRY: Final = Prepared(
@@ -191,33 +187,8 @@ MOVE_FIGURES: Final = Prepared(
         "workspace",
     ),
 )
-ACCEPT_RUN: Final = Prepared(
-    update(runs)
-    .where(
-        runs.c.id == bindparam("run"),
-        runs.c.attempt == bindparam("of_attempt"),
-        in_state(runs, states_before(RunEvent.ACCEPT)),
-    )
-    .values(state=bindparam("new_state"), handle=bindparam("new_handle"), credential=bindparam("new_credential")),
-    ("new_state", "new_handle", "new_credential", "run", "of_attempt"),
-)
-REDIRECT_RUN: Final = Prepared(
-    update(runs)
-    .where(
-        runs.c.id == bindparam("run"),
-        runs.c.attempt == bindparam("of_attempt"),
-        in_state(runs, states_before(RunEvent.REDIRECT)),
-    )
-    .values(
-        provider=bindparam("new_provider"),
-        rate_version=bindparam("new_version"),
-        hold=bindparam("new_hold"),
-        redirected=true(),
-    ),
-    ("new_provider", "new_hold", "new_version", "run", "of_attempt"),
-)
-
-
+ACCEPT_RUN: Final = ROWS.update("state", "handle", "credential")
+REDIRECT_RUN: Final = ROWS.update("provider", "hold", "rate_version", "redirected")
 _BOOKED: Final = [one for one in runs.c if one.name in {"key_id", "model_id", "place", "request_blob"}]
 
 
@@ -249,41 +220,6 @@ END_RUN: Final = _end_run(())
 END_AND_KEEP: Final = _end_run(tuple(RESULT.values()))
 """The same for a run whose result is kept."""
 _RESULT_VALUES: Final = attrgetter(*RESULT)
-CLAIM_RUN: Final = Prepared(
-    update(runs)
-    .where(runs.c.id == bindparam("run"), in_state(runs, states_before(RunEvent.CLAIM)))
-    .values(
-        state=bindparam("new_state"),
-        attempt=runs.c.attempt + literal_column("1"),
-        server_id=bindparam("new_server"),
-        claimed_at=bindparam("now"),
-    ),
-    ("new_state", "new_server", "now", "run"),
-)
-TAKE_OVER_RUN: Final = Prepared(
-    update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.attempt == bindparam("of_attempt"), in_state(runs, WORKING))
-    .values(
-        state=bindparam("new_state"),
-        attempt=runs.c.attempt + literal_column("1"),
-        server_id=bindparam("new_server"),
-    ),
-    ("new_state", "new_server", "run", "of_attempt"),
-)
-RELEASE_RUN: Final = Prepared(
-    update(runs)
-    .where(runs.c.id == bindparam("run"), in_state(runs, states_before(RunEvent.RELEASE)))
-    .values(state=bindparam("new_state")),
-    ("new_state", "run"),
-)
-NOTE_CANCEL: Final = Prepared(
-    update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.cancel_requested_at.is_(None), in_state(runs, WORKING))
-    .values(cancel_requested_at=bindparam("now")),
-    ("now", "run"),
-)
-CHANGES: Final = (CLAIM_RUN, NOTE_CANCEL, ACCEPT_RUN, REDIRECT_RUN, TAKE_OVER_RUN, END_RUN, END_AND_KEEP)
-"""In the order in which a batch writes them."""
 INSERT_EVENT: Final = Prepared(insert(run_events), ("run_id", "kind", "attempt", "detail", "at"))
 CLAIMED: Final = PreparedLookup(
     lambda one_of: (
@@ -293,17 +229,6 @@ CLAIMED: Final = PreparedLookup(
     )
 )
 """The runs that are claimed or taken over, as `live_run` reads them."""
-_HEAD: Final = (
-    select(runs.c.id, runs.c.hold)
-    .where(
-        runs.c.workspace_id == bindparam("workspace"),
-        runs.c.hold < bindparam("below"),
-        in_state(runs, WAITING),
-        in_state(runs, (RunState.PARKED,)),
-    )
-    .order_by(runs.c.place)
-    .limit(bindparam("most"))
-)
 
 
 def new_run(entry: Admission, state: str, place: int | None) -> _Row:
@@ -337,6 +262,7 @@ def new_run(entry: Admission, state: str, place: int | None) -> _Row:
         None if blob is None else blob.size,
         entry.created_at,
         *((None, None, None) if key is None else (key.fingerprint, key.expires_at, key.expires_at)),
+        entry.pool,
     )
 
 
@@ -351,12 +277,6 @@ def end_row(entry: Settlement | Withdrawal, state: str, attempt: int, booked: Bo
     if kept is None:
         return (*ending, *found)
     return (*ending, kept.expires_at, kept.expires_at, *_RESULT_VALUES(kept), *found)
-
-
-def head_of_queue(connection: Connection, workspace_id: str, below: int, most: int) -> Sequence[tuple[str, int]]:
-    """The parked runs of a workspace that were queued first and are held for less than `below`: id and hold."""
-    found = connection.execute(_HEAD, {"workspace": workspace_id, "below": below, "most": most})
-    return [(row[0], row[1]) for row in found]
 
 
 def live_run(row: Sequence[Any]) -> LiveRun:
@@ -376,48 +296,47 @@ def live_run(row: Sequence[Any]) -> LiveRun:
     )
 
 
-class LockedRun(msgspec.Struct):
-    """A run as it is found when an entry about it arrives; locked until the batch is written.
-
-    Two entries of a batch may be about one run: the second then meets the state and the attempt that the first has
-    made of it.
-    """
+class LockedRun(LockedWork):
+    """A run as it is found when an entry about it arrives: what is booked of it, how it ended, who runs it at what."""
 
     booked: BookedRun
-    attempt: int
-    state: str
     charge: int | None
     finished_at: int | None
     provider: str
-    server_id: str
     rate_version: str
-    claimed_at: int | None
 
 
-def lock_runs(connection: Connection, of_runs: Sequence[OfARun]) -> tuple[dict[str, LockedRun], set[object]]:
-    """Write those ends of runs that say what is booked, and lock the other runs that entries are about.
+def id_of(entry: OfARun) -> str:
+    """The run that an entry is about."""
+    return entry.id if type(entry) is Claim or type(entry) is TakeOver else entry.run_id
+
+
+class Found(NamedTuple):
+    """The runs that were locked, the ids of those that were ended, and rows of KEYS."""
+
+    runs: dict[str, LockedRun]
+    ended: set[object]
+    keys: Rows
+
+
+def lock_runs(connection: Connection, of_runs: Sequence[OfARun], key_ids: Iterable[str | None]) -> Found:
+    """Write those ends of runs that say what is booked, lock the other runs that entries are about, look up API keys.
 
     Such an end compares and sets. A run that is not as it says, or that the batch has more to say of, is read first.
     """
     run_ids: list[str] = []
     ends: dict[Prepared, list[_Row]] = {END_RUN: [], END_AND_KEEP: []}
     for entry in of_runs:
-        run_ids.append(entry.id if type(entry) is Claim else entry.run_id)
-        if type(entry) is Settlement and entry.booked is not None:
+        if type(entry) is not Settlement or entry.booked is None:
+            run_ids.append(id_of(entry))
+        else:
+            run_ids.append(entry.run_id)
             row = end_row(entry, entry.state.value, entry.attempt, entry.booked)
             ends[END_RUN if entry.result is None else END_AND_KEEP].append(row)
-    ended: set[object] = set()
-    if len(set(run_ids)) == len(run_ids):
-        for statement, rows in ends.items():
-            ended |= statement.changed(connection, rows, "run")
+    changes = ends.items() if len(set(run_ids)) == len(run_ids) else ()
+    ended, keys = change_and_look_up(connection, list(changes), "run", KEYS, sorted(filter(None, key_ids)))
     runs = {}
-    for row in LOCK_RUNS.run(connection, sorted(set(run_ids) - ended)):
-        runs[row[0]] = LockedRun(BookedRun(*row[1:6]), *row[6:])
-    return runs, ended
-
-
-def write_changes(connection: Connection, changes: Mapping[Prepared, Sequence[_Row]]) -> None:
-    """Write what entries have made of locked runs: one after the other, because several may be about the same run."""
-    for statement in CHANGES:
-        if rows := changes.get(statement):
-            run_together(connection, (statement, rows))
+    if unread := sorted(set(run_ids) - ended):
+        for row in ROWS.lock(connection, unread):
+            runs[row[0]] = LockedRun(*(*row[:6], BookedRun(*row[6:11]), *row[11:]))
+    return Found(runs, ended, keys)

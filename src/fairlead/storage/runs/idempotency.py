@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, bindparam, func, null, select, update
+from sqlalchemy import Connection, bindparam, func, insert, literal, null, select, update
 
 from fairlead.domain.faults import KeyConflict
 from fairlead.domain.runs.entries import Admission, EarlierWork, IdempotencyKey, KeptResult, KeyUsed
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
-from fairlead.storage.db.statements import Prepared, PreparedLookup
-from fairlead.storage.db.tables import runs
+from fairlead.storage.db.statements import Prepared, PreparedLookup, PreparedQuery
+from fairlead.storage.db.tables import run_events, runs
 
 _USED: Final = PreparedLookup(
     lambda one_of: select(runs.c.idempotency_id, runs.c.key_fingerprint, runs.c.id, runs.c.key_expires_at).where(
@@ -24,6 +24,21 @@ _USED: Final = PreparedLookup(
 _KEY: Final = (runs.c.idempotency_id, runs.c.key_fingerprint, runs.c.key_expires_at)
 RESULT: Final = {one.name.removeprefix("result_"): one for one in runs.c if one.name.startswith("result_")}
 """The columns of a kept result by the names of its fields, in the order of the table."""
+_ENDED: Final = PreparedQuery(
+    select(
+        runs.c.state,
+        runs.c.charge,
+        runs.c.byok,
+        runs.c.created_at,
+        runs.c.provider,
+        runs.c.handle,
+        runs.c.credential,
+        runs.c.upstream_status,
+        runs.c.key_expires_at,
+        *RESULT.values(),
+    ).where(runs.c.id == bindparam("run"), runs.c.finished_at.is_not(None)),
+    ("run",),
+)
 FREE_KEY: Final = Prepared(
     update(runs)
     .where(runs.c.id == bindparam("run"), runs.c.idempotency_id == bindparam("key"))
@@ -32,6 +47,11 @@ FREE_KEY: Final = Prepared(
 )
 """Only the key a run took itself: one that expired meanwhile may be another run's by now."""
 _CONFLICT: Final = "This idempotency key was used for another call; use a new key."
+
+
+_REPLAY: Final = "replayed"
+_REPLAYS_NOTED: Final = 20
+"""How many replays of a run are kept: a caller may ask for a result as often as it likes."""
 
 
 class EndedRun(msgspec.Struct, frozen=True):
@@ -49,21 +69,19 @@ class EndedRun(msgspec.Struct, frozen=True):
     left: EarlierWork | None = None
 
 
-class KeyBook:
+class KeyBook(msgspec.Struct):
     """The keys a batch of entries meets: those in the database, and those the batch itself takes and frees.
 
     What is `freed`, as rows of FREE_KEY, is to be written before the runs that take the keys.
     """
 
-    def __init__(self, connection: Connection, key_ids: Sequence[str]) -> None:
-        self._known: dict[str, tuple[str, str, int]] = {}
-        for key_id, *known in _USED.run(connection, key_ids):
-            self._known[key_id] = (*known,)
-        self.freed: list[tuple[str, str]] = []
+    known: dict[str, tuple[str, str, int]] = msgspec.field(default_factory=dict)
+    """Of each key the digest of its call, its run, and until when it counts (ms)."""
+    freed: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
     def refuse(self, entry: Admission, key: IdempotencyKey) -> KeyUsed | KeyConflict | None:
         """What its key says of a call: used by the same call before, by another one, or None when it is free."""
-        if (known := self._known.get(key.id)) is None:
+        if (known := self.known.get(key.id)) is None:
             return None
         fingerprint, run_id, expires_at = known
         if entry.work is not None and entry.work.run_id == run_id:
@@ -77,13 +95,18 @@ class KeyBook:
         """A call is admitted under its key."""
         if entry.work is not None:
             self.freed.append((entry.work.run_id, key.id))
-        self._known[key.id] = (key.fingerprint, entry.run_id, key.expires_at)
+        self.known[key.id] = (key.fingerprint, entry.run_id, key.expires_at)
 
     def free(self, key_id: str, run_id: str) -> None:
         """A run has ended with nothing to tell again, or its key has expired."""
-        if self._known.get(key_id, ("", run_id))[1] == run_id:
-            self._known.pop(key_id, None)
+        if self.known.get(key_id, ("", run_id))[1] == run_id:
+            self.known.pop(key_id, None)
         self.freed.append((run_id, key_id))
+
+
+def look_up_keys(connection: Connection, key_ids: Sequence[str]) -> KeyBook:
+    """The book of those of some keys that are in use."""
+    return KeyBook({key_id: (*known,) for key_id, *known in _USED.run(connection, key_ids)})
 
 
 def key_in_use(connection: Connection, key_id: str, now: int) -> bool:
@@ -94,41 +117,17 @@ def key_in_use(connection: Connection, key_id: str, now: int) -> bool:
 
 def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
     """A run and what was kept of it; None when there is none, or it has not ended."""
-    row = (
-        connection.execute(
-            select(
-                runs.c.state,
-                runs.c.charge,
-                runs.c.byok,
-                runs.c.created_at,
-                runs.c.provider,
-                runs.c.handle,
-                runs.c.credential,
-                runs.c.upstream_status,
-                runs.c.key_expires_at,
-                *RESULT.values(),
-            ).where(runs.c.id == run_id, runs.c.finished_at.is_not(None))
-        )
-        .mappings()
-        .first()
-    )
-    if row is None:
+    found = _ENDED.run(connection, (run_id,))
+    if not found:
         return None
-    kept = None
-    if row["result_expires_at"] is not None:
-        kept = KeptResult(**{name: row[column] for name, column in RESULT.items()})
-    left = _left(run_id, row) if kept is None else None
-    return EndedRun(
-        run_id, RunState(row["state"]), row["charge"] or 0, bool(row["byok"]), row["created_at"], kept, left
-    )
-
-
-def _left(run_id: str, row: RowMapping) -> EarlierWork | None:
-    """The work of a run that failed without a result, and whose key nobody freed."""
-    if row["state"] != RunState.FAILED or row["handle"] is None or row["key_expires_at"] is None:
-        return None
-    work = Work(row["handle"], row["credential"] or "", row["upstream_status"])
-    return EarlierWork(run_id, row["provider"], work, bool(row["byok"]), row["key_expires_at"])
+    state, charge, byok, created_at, provider, handle, credential, status, key_expires_at, *told = found[0]
+    kept = dict(zip(RESULT, told, strict=True))
+    result = None if kept["expires_at"] is None else KeptResult(**kept)
+    left = None
+    if result is None and state == RunState.FAILED and handle is not None and key_expires_at is not None:
+        work = Work(handle, credential or "", status)
+        left = EarlierWork(run_id, provider, work, bool(byok), key_expires_at)
+    return EndedRun(run_id, RunState(state), charge or 0, bool(byok), created_at, result, left)
 
 
 def forget_expired(connection: Connection, now: int, limit: int) -> int:
@@ -142,3 +141,18 @@ def forget_expired(connection: Connection, now: int, limit: int) -> int:
         gone += connection.execute(of_due.where(expires_at <= now).values(dict.fromkeys(columns))).rowcount
     connection.execute(of_due.values(forget_at=func.coalesce(runs.c.key_expires_at, runs.c.result_expires_at)))
     return gone
+
+
+def note_replay(connection: Connection, run_id: str, now: int) -> None:
+    """Note that the result of a run was told again, for the first times of it."""
+    event = run_events.c
+    noted = select(func.count()).where(event.run_id == run_id, event.kind == _REPLAY).scalar_subquery()
+    row = (
+        literal(run_id),
+        literal(_REPLAY),
+        literal(1),
+        literal("the result was sent again for its key"),
+        literal(now),
+    )
+    names = ("run_id", "kind", "attempt", "detail", "at")
+    connection.execute(insert(run_events).from_select(names, select(*row).where(noted < _REPLAYS_NOTED)))

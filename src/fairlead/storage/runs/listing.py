@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, select
 
+from fairlead.domain.days import first_id
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.db.tables import api_keys, runs, workspaces
 
@@ -171,16 +172,10 @@ def _bounds(workspace_id: str | None, wanted: RunFilter) -> list[ColumnElement[b
     if wanted.before is not None:
         bounds.append(runs.c.id < wanted.before)
     if wanted.since is not None:
-        bounds.append(runs.c.id >= _first_id(wanted.since))
+        bounds.append(runs.c.id >= first_id(wanted.since))
     if wanted.until is not None:
-        bounds.append(runs.c.id < _first_id(wanted.until))
+        bounds.append(runs.c.id < first_id(wanted.until))
     return bounds
-
-
-def _first_id(at: int) -> str:
-    """What every id (UUIDv7) of a time and later is not less than."""
-    digits = f"{max(0, at):012x}"
-    return f"{digits[:8]}-{digits[8:12]}"
 
 
 def _listed(row: Row[*tuple[object, ...]]) -> ListedRun:

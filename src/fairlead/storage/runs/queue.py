@@ -1,30 +1,34 @@
 """The queue of runs as it is read (R-32 to R-35): where a run is, and how many are ahead of it."""
 
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
 from sqlalchemy import Connection, and_, bindparam, func, select
 
 from fairlead.domain.runs.states import WAITING, WORKING, RunState
+from fairlead.storage.db.statements import PreparedLookup, PreparedQuery
 from fairlead.storage.db.tables import runs, workspaces
 from fairlead.storage.work.table import WorkTable, in_state
 
-_ONE: Final = select(
-    runs.c.id,
-    runs.c.model_id,
-    runs.c.state,
-    runs.c.place,
-    runs.c.created_at,
-    runs.c.claimed_at,
-    runs.c.finished_at,
-    runs.c.result_fault,
-    runs.c.result_expires_at,
-    runs.c.result_blob,
-    runs.c.result_size,
-).where(
-    runs.c.id == bindparam("run"),
-    runs.c.workspace_id == bindparam("workspace"),
-    runs.c.place.is_not(None),
+_ONE: Final = PreparedQuery(
+    select(
+        runs.c.model_id,
+        runs.c.state,
+        runs.c.place,
+        runs.c.created_at,
+        runs.c.claimed_at,
+        runs.c.finished_at,
+        runs.c.result_fault,
+        runs.c.result_expires_at,
+        runs.c.result_blob,
+        runs.c.result_size,
+    ).where(
+        runs.c.id == bindparam("run"),
+        runs.c.workspace_id == bindparam("workspace"),
+        runs.c.place.is_not(None),
+    ),
+    ("run", "workspace"),
 )
 QUEUE: Final = WorkTable(
     runs,
@@ -36,16 +40,39 @@ QUEUE: Final = WorkTable(
     is_cancelled=and_(runs.c.cancel_requested_at.is_not(None), runs.c.finished_at.is_(None)),
     parked=workspaces.c.parked,
     has_room=(workspaces.c.in_flight_limit < 0) | (workspaces.c.in_flight < workspaces.c.in_flight_limit),
+    backlog=workspaces.c.waiting,
     waiting=workspaces.c.waiting,
+    goes_on=True,
 )
 """The runs of all queues. Of those that are worked on, synchronous ones are found too."""
+
+_CLAIMS_MAX: Final = 20
+_OLDEST_WAITING: Final = (
+    select(runs.c.id)
+    .where(runs.c.workspace_id == bindparam("workspace"), in_state(runs, WAITING))
+    .order_by(runs.c.place)
+    .limit(1)
+    .scalar_subquery()
+)
+# Ids grow with time, so what was claimed last is found from the head of the queue backwards, however long that is.
+_ADMITTED_BEFORE: Final = (
+    select(runs.c.claimed_at)
+    .where(runs.c.workspace_id == bindparam("workspace"), runs.c.id < _OLDEST_WAITING)
+    .order_by(runs.c.id.desc())
+    .limit(5 * _CLAIMS_MAX)
+    .subquery()
+)
+_CLAIMS: Final = (
+    select(_ADMITTED_BEFORE.c.claimed_at).where(_ADMITTED_BEFORE.c.claimed_at.is_not(None)).limit(_CLAIMS_MAX)
+)
 
 
 class QueuedRun(msgspec.Struct, frozen=True):
     """A queued run as its owner may see it. Times in ms since 1970; `position` is None once a worker has claimed it.
 
     `fault` is the failure that is kept of it; `kept_until` is None while it goes on, and when nothing is kept any more.
-    `blob` and `size` (bytes) are those of a result that is kept outside of the database.
+    `blob` and `size` (bytes) are those of a result that is kept outside of the database. `claims` are the times of the
+    workspace's last claims by any server, the oldest first, while this one waits.
     """
 
     run_id: str
@@ -59,16 +86,39 @@ class QueuedRun(msgspec.Struct, frozen=True):
     kept_until: int | None
     blob: str | None = None
     size: int | None = None
+    claims: Sequence[int] = ()
 
 
 def queued_run(connection: Connection, workspace_id: str, run_id: str) -> QueuedRun | None:
     """A queued run of a workspace; None where it has none of this id."""
-    row = connection.execute(_ONE, {"run": run_id, "workspace": workspace_id}).first()
-    if row is None:
+    rows = _ONE.run(connection, (run_id, workspace_id))
+    if not rows:
         return None
-    state = RunState(row.state)
-    position = QUEUE.count_ahead(connection, workspace_id, row.place) if state in WAITING else None
+    model_id, name, place, created_at, claimed_at, finished_at, fault, kept_until, blob, size = rows[0]
+    state = RunState(name)
+    position: int | None = None
+    claims: Sequence[int] = ()
+    if state in WAITING:
+        position = QUEUE.count_ahead(connection, workspace_id, place)
+        claims = sorted(connection.execute(_CLAIMS, {"workspace": workspace_id}).scalars())
     return QueuedRun(
-        row.id, row.model_id, state, position, row.created_at, row.claimed_at, row.finished_at,
-        row.result_fault, row.result_expires_at, row.result_blob, row.result_size,
-    )  # fmt: skip
+        run_id, model_id, state, position, created_at, claimed_at, finished_at, fault, kept_until, blob, size, claims
+    )
+
+
+class RunStand(msgspec.Struct, frozen=True):
+    """Where a run stands, as far as those who watch it must look again when it changes."""
+
+    state: str
+    attempt: int
+    has_ended: bool
+
+
+def stands_of(connection: Connection, run_ids: Collection[str]) -> dict[str, RunStand]:
+    """Where runs stand; those that are not known are left out."""
+    return {row[0]: RunStand(row[1], row[2], row[3] is not None) for row in _STANDS.run(connection, sorted(run_ids))}
+
+
+_STANDS: Final = PreparedLookup(
+    lambda one_of: select(runs.c.id, runs.c.state, runs.c.attempt, runs.c.finished_at).where(one_of(runs.c.id))
+)

@@ -1,5 +1,8 @@
 """The queue of work as rows, once for each table that has its shape: those of runs and of jobs.
 
-`table.WorkTable` has the statements that find work: what is released, late, cancelled, orphaned. It imports nothing of
-runs or jobs; their modules give it their table, their columns and their states.
+    table    WorkTable finds work: what is released, late, cancelled, orphaned
+    changes  WorkRows: what releases, claims, takeovers and cancellations make of a row
+    journal  Journal.write: the one way in which the state of work changes; entries share transactions
+
+It imports nothing of runs or jobs; their modules give it their tables, columns and states, and what is settled.
 """

@@ -1,7 +1,8 @@
 """Released runs and jobs as workers look for them: some of every workspace, however many one has (S-03).
 
-A look walks over the partial index of what is released, from one workspace to the next. It reads as many entries of
-the index as it returns rows, whether ten are released or a million.
+A look walks over the partial index of what is released in a pool, from one workspace to the next. It reads as many
+entries of the index as it returns rows, whether ten are released or a million. So does a look at which pools there is
+released work in, and how much of it.
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,11 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    TextClause,
     bindparam,
     case,
     cast,
+    func,
     literal_column,
     null,
     select,
@@ -27,45 +30,59 @@ from sqlalchemy import (
     tuple_,
 )
 
+from fairlead.domain.work.entries import Released
+
 _BEHIND_ALL: Final = cast(literal_column(str(2**62)), BigInteger)
 """No number of a run or a job is as large."""
+_DIALECTS: Final = ("sqlite", "postgresql")
 
 
 class ReleasedLookup:
     """Finds the released rows of a table. `number` is the column by which those of a workspace are in order.
 
-    The table has an index of its released rows by workspace and number, `ix_<table>_released`.
+    The table has an index of its released rows by pool, workspace and number, `ix_<table>_released_pool`.
     """
 
     def __init__(self, table: Table, number: Column[int]) -> None:
-        self._statements: Final = {dialect: _walk(table, number.name, dialect) for dialect in ("sqlite", "postgresql")}
+        self._statements: Final = {dialect: _walk(table, number.name, dialect) for dialect in _DIALECTS}
+        self._pools: Final = {dialect: _pools(table, dialect) for dialect in _DIALECTS}
+        self._counts: Final = {dialect: _count(table, dialect) for dialect in _DIALECTS}
 
-    def find(self, connection: Connection, behind: str, limit: int) -> Sequence[tuple[str, str]]:
-        """Up to `limit` rows that are released, with their workspaces: as many of each workspace as there is room for.
+    def find(self, connection: Connection, pool: str, behind: str, limit: int) -> Sequence[Released]:
+        """Up to `limit` released rows of a pool: as many of each workspace as there is room for.
 
         Those of workspaces whose ids are behind `behind` come first, then the others. Where there are more workspaces
         than `limit`, one of each is found, and the last one's workspace is where the next look is to begin.
         """
-        first = self._round(connection, behind, limit, each=1)
+        first = self._round(connection, pool, behind, limit, each=1)
         if not first or len(first) == limit:
             return first
-        return self._round(connection, behind, limit, each=limit // len(first))
+        return self._round(connection, pool, behind, limit, each=limit // len(first))
 
-    def _round(self, connection: Connection, behind: str, limit: int, each: int) -> list[tuple[str, str]]:
+    def pools(self, connection: Connection, limit: int) -> Sequence[str]:
+        """Up to `limit` pools in which there are released rows, in the order of their names."""
+        return list(connection.execute(self._pools[connection.dialect.name], {"most": limit}).scalars())
+
+    def count(self, connection: Connection, pool: str, limit: int) -> int:
+        """How many released rows a pool has, at most `limit`."""
+        statement = self._counts[connection.dialect.name]
+        return int(connection.execute(statement, {"pool": pool, "most": limit}).scalar_one())
+
+    def _round(self, connection: Connection, pool: str, behind: str, limit: int, each: int) -> list[Released]:
         """At most `each` rows of each workspace, from one to the next, and once around."""
-        found = self._stretch(connection, behind, limit, each)
+        found = self._stretch(connection, pool, behind, limit, each)
         if behind and len(found) < limit:
-            before = self._stretch(connection, "", limit - len(found), each)
-            found += [(id_, workspace_id) for id_, workspace_id in before if workspace_id <= behind]
+            before = self._stretch(connection, pool, "", limit - len(found), each)
+            found += [one for one in before if one.workspace_id <= behind]
         return found
 
-    def _stretch(self, connection: Connection, behind: str, limit: int, each: int) -> list[tuple[str, str]]:
-        values = {"behind": behind, "each": each, "most": limit}
+    def _stretch(self, connection: Connection, pool: str, behind: str, limit: int, each: int) -> list[Released]:
+        values = {"pool": pool, "behind": behind, "each": each, "most": limit}
         statement = self._statements[connection.dialect.name]
-        return [(row[0], row[1]) for row in connection.execute(statement, values)]
+        return [Released(row[0], row[1], pool) for row in connection.execute(statement, values)]
 
 
-def _walk(table: Table, number: str, dialect: str) -> Select[Any]:
+def _walk(table: Table, number: str, dialect: str) -> Select[*tuple[str, str]]:
     """Go from one released row to the next: of the same workspace until there are enough, then of the next one."""
     walk = select(
         cast(null(), String(36)).label("id"),
@@ -74,17 +91,17 @@ def _walk(table: Table, number: str, dialect: str) -> Select[Any]:
         cast(literal_column("0"), BigInteger).label("rank"),
     ).cte("walk", recursive=True)
     reached = case((walk.c.rank < bindparam("each"), walk.c.number), else_=_BEHIND_ALL)
-    # SQLite takes another index with the same first columns unless it is told which.
-    told = f" INDEXED BY ix_{table.name}_released" if dialect == "sqlite" else ""
-    id_, workspace_id, place = (_other(name) for name in ("id", "workspace_id", number))
+    id_, pool, workspace_id, place = (_other(name) for name in ("id", "pool", "workspace_id", number))
+    wanted = bindparam("pool", type_=String)
     following = (
         select(id_.label("id"), workspace_id.label("workspace_id"), place.label("number"))
-        .select_from(text(f"{table.name} AS other{told}"))
+        .select_from(_rows(table, dialect))
         .where(
-            _other("state") == literal_column("'released'"),
-            tuple_(workspace_id, place) > tuple_(walk.c.workspace_id, reached),
+            _IS_RELEASED,
+            tuple_(pool, workspace_id, place) > tuple_(wanted, walk.c.workspace_id, reached),
+            pool <= wanted,  # with an equality, PostgreSQL may take the index without pools
         )
-        .order_by(workspace_id, place)
+        .order_by(pool, workspace_id, place)
         .limit(1)
         .correlate(walk)
     )
@@ -101,6 +118,32 @@ def _walk(table: Table, number: str, dialect: str) -> Select[Any]:
     return select(walk.c.id, walk.c.workspace_id).where(walk.c.id.is_not(None)).limit(bindparam("most"))
 
 
-def _other(name: str) -> ColumnElement[object]:
+def _pools(table: Table, dialect: str) -> Select[*tuple[str]]:
+    """Go from the name of one pool with released rows to the next."""
+    walk = select(cast(literal_column("''"), String(32)).label("pool")).cte("pools", recursive=True)
+    pool: ColumnElement[str] = _other("pool")
+    following = select(pool).select_from(_rows(table, dialect)).where(_IS_RELEASED, pool > walk.c.pool)
+    after = following.order_by(pool).limit(1).correlate(walk).scalar_subquery()
+    walk = walk.union_all(select(after).select_from(walk).where(walk.c.pool.is_not(None)))
+    return select(walk.c.pool).where(walk.c.pool != literal_column("''")).limit(bindparam("most"))
+
+
+def _count(table: Table, dialect: str) -> Select[*tuple[int]]:
+    """Count the released rows of a pool."""
+    pool, wanted = _other("pool"), bindparam("pool", type_=String)
+    rows = select(pool).select_from(_rows(table, dialect)).where(_IS_RELEASED, pool >= wanted, pool <= wanted)
+    return select(func.count()).select_from(rows.limit(bindparam("most")).subquery())
+
+
+def _rows(table: Table, dialect: str) -> TextClause:
+    """The rows of a table as `other`, by the index of released ones: SQLite takes another unless it is told."""
+    told = f" INDEXED BY ix_{table.name}_released_pool" if dialect == "sqlite" else ""
+    return text(f"{table.name} AS other{told}")
+
+
+def _other(name: str) -> ColumnElement[Any]:
     """A column of the table that is walked over, under the name it has there."""
     return literal_column(f"other.{name}")
+
+
+_IS_RELEASED: Final = _other("state") == literal_column("'released'")

@@ -9,10 +9,9 @@ from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import retry_headers
-from fairlead_partners.simulator.details import details
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
-from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
+from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, details, json_reply
 
 _STATUSES = {"invalid": 422, "not_found": 404, "rate_limited": 429, "unauthorized": 403}
 _FAULTS = frozenset({"refused", "refused-output", "failed", "stuck", "expired-link", "duplicate-webhook"})

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks
 from fairlead_partners.simulator.answers import retry_headers
-from fairlead_partners.simulator.details import details
 from fairlead_partners.simulator.keys import accepted
 from fairlead_partners.simulator.media import Media, mp3, pcm, wav
-from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply, media_reply
+from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, details, json_reply, media_reply
 
 _SEED_MAX = 4_294_967_295
 _VOICES_MAX = 10

@@ -1,0 +1,97 @@
+"""Places for synchronous runs: how many calls a server lets wait for their runs, and how many it admits at a time.
+
+A run that waits for its partner costs memory only. One that is admitted costs the processor, and where more come than
+it can do, each that is taken makes all the others slower. So those beyond the places wait, in fair shares of their
+workspaces, and are refused when they have waited too long (R-39).
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.fair_shares import FairShares, NoRoomError
+
+_WAITING_MAX: Final = 5_000
+"""How many wait for either kind of place: a burst of thousands is taken, one after the other."""
+_PRESSED_PLACES: Final = 2
+"""By what the number of runs that are admitted at a time is divided under pressure: each of them then takes less long.
+
+A smaller number would cost too much: runs that are admitted together share a transaction.
+"""
+_PRESSED_WAIT: Final = 50
+"""By what the time is divided that a run may wait for its admission then."""
+_FEW: Final = 16
+"""By what the admissions are divided to have how many may wait before anybody is refused at once."""
+_MANY: Final = 2
+"""By what they are multiplied to have how many may wait before a workspace may have but one."""
+_BUSY: Final = "This server has as many runs under way as it can do at a time; nothing was started."
+
+
+class RunPlaces:
+    """The places of one server. `in_progress` are for calls that wait for their runs, `admissions` for runs admitted.
+
+    A place is waited for up to `wait_seconds`. Where somebody has waited in vain to be admitted, more come than can be
+    done, and to let them wait would make all of them late. So the server is under pressure from then on: few wait, and
+    not for long, and others are refused at once where their workspace has its share. That lasts until nobody was
+    refused for `wait_seconds`: a moment in which nobody waits says little.
+
+    A workspace has at most three quarters of the places in progress, which may be held for minutes.
+    """
+
+    def __init__(
+        self, in_progress: int, admissions: int, wait_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.in_progress: Final = FairShares(in_progress, _WAITING_MAX, max(1, in_progress * 3 // 4))
+        self.admissions: Final = FairShares(admissions, _WAITING_MAX)
+        self.pressed_until = 0.0
+        """Until when the server is under pressure if nobody else is refused, by the monotonic clock; 0 if it is not."""
+        self.refused = 0
+        """How many runs got no place."""
+        self.refusal: Final = ServiceUnavailable(_BUSY, math.ceil(wait_seconds))
+        """What such a run is told."""
+        self._admissions = admissions
+        self._pressed_admissions = math.ceil(admissions / _PRESSED_PLACES)
+        self._wait_seconds = wait_seconds
+        self._clock = clock
+
+    @property
+    def waiting(self) -> int:
+        """How many runs wait for a place of either kind."""
+        return self.in_progress.waiting + self.admissions.waiting
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether the server is under pressure."""
+        return self._clock() < self.pressed_until
+
+    def refuses(self, workspace_id: str) -> bool:
+        """Whether a run that comes under pressure is refused at once."""
+        now, admissions = self._clock(), self.admissions
+        if now > self.pressed_until:
+            self.pressed_until = 0.0
+            admissions.resize(self._admissions)
+            return False
+        if (waiting := admissions.waiting) * _FEW < self._admissions:
+            return False
+        is_crowded = waiting >= self._admissions * _MANY
+        share = 1 if is_crowded else max(1, self._pressed_admissions // (admissions.owners or 1))
+        if admissions.held_or_awaited_by(workspace_id) < share:
+            return False
+        self.refused += 1
+        self.pressed_until = now + self._wait_seconds
+        return True
+
+    async def wait(self, places: FairShares, workspace_id: str) -> None:
+        """Take one of the places that are all taken; FaultError(ServiceUnavailable) where none becomes free in time."""
+        is_admission = places is self.admissions
+        seconds = self._wait_seconds / (_PRESSED_WAIT if is_admission and self.pressed_until else 1)
+        try:
+            await places.take(workspace_id, seconds)
+        except NoRoomError as error:
+            self.refused += 1
+            if is_admission:
+                self.pressed_until = self._clock() + self._wait_seconds
+                self.admissions.resize(self._pressed_admissions)
+            raise FaultError(self.refusal) from error

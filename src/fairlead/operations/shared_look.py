@@ -1,0 +1,44 @@
+"""One look at something slow for everybody who asks: at most once a second, and never two at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+_KEPT_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 1.5
+"""Seconds until those who ask wait no longer: what operators' tools ask for is answered within two."""
+
+
+class SharedLook(Generic[T]):
+    """Finds out something by `look` when somebody asks; what was found stands for a second.
+
+    A look that hangs is waited for by nobody for long, and is not repeated.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
+        self._find = look
+        self._look: asyncio.Task[T] | None = None
+        self._good_until = 0.0
+
+    async def ask(self) -> T | None:
+        """What was found; None where it takes too long."""
+        loop = asyncio.get_running_loop()
+        look = self._look
+        if look is None or (look.done() and loop.time() >= self._good_until):
+            look = self._look = loop.create_task(self._found())
+        await asyncio.wait([look], timeout=_PATIENCE_SECONDS)
+        return look.result() if look.done() else None
+
+    async def close(self) -> None:
+        """End a look that is under way."""
+        if self._look is not None:
+            self._look.cancel()
+            await asyncio.wait([self._look])
+
+    async def _found(self) -> T:
+        try:
+            return await self._find()
+        finally:
+            self._good_until = asyncio.get_running_loop().time() + _KEPT_SECONDS

@@ -1,0 +1,111 @@
+"""A database as it was at one moment, read in many steps: for copies that must be consistent."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import DatabaseError
+
+from fairlead.storage.db.database import Work, file_of, sqlite_engine, unavailable_file, unavailable_server
+
+T = TypeVar("T")
+_CONNECT_SECONDS: Final = 10.0
+_STATEMENT_SECONDS: Final = 300.0
+
+
+class Snapshot(Protocol):
+    """A database as it was at one moment, whatever is written to it meanwhile."""
+
+    async def read(self, work: Work[T]) -> T:
+        """Run work that only reads; one after the other. DatabaseUnavailableError."""
+        ...
+
+
+@asynccontextmanager
+async def open_snapshot(url: str) -> AsyncIterator[Snapshot]:
+    """Take a snapshot of a database that there is, over a connection of its own; DatabaseUnavailableError.
+
+    Meanwhile SQLite keeps all that is written in its log, and PostgreSQL every row that is replaced.
+    """
+    async with AsyncExitStack() as stack:
+        file = file_of(url)
+        snapshot = await (_of_server(url, stack) if file is None else _of_file(file, stack))
+        yield snapshot
+
+
+async def _of_file(path: Path, stack: AsyncExitStack) -> Snapshot:
+    """A connection that has begun to read, and so goes on to read what it has read first."""
+    thread = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="fairlead-snapshot"))
+    engine = sqlite_engine(path)
+    snapshot = _FileSnapshot(engine.connect, thread)
+    stack.callback(engine.dispose)
+    stack.callback(snapshot.close)
+    await snapshot.read(lambda connection: connection.exec_driver_sql("SELECT 1 FROM sqlite_master").all())
+    return snapshot
+
+
+class _FileSnapshot:
+    def __init__(self, connect: Callable[[], Connection], thread: ThreadPoolExecutor) -> None:
+        self._connect = connect
+        self._thread = thread
+        self._connection: Connection | None = None
+
+    async def read(self, work: Work[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, work)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _read(self, work: Work[T]) -> T:
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+                self._connection.exec_driver_sql("BEGIN")
+            return work(self._connection)
+        except (DatabaseError, OSError) as error:
+            if (unavailable := unavailable_file(error)) is None:
+                raise
+            raise unavailable from error
+
+
+async def _of_server(url: str, stack: AsyncExitStack) -> Snapshot:
+    """A transaction of PostgreSQL that sees what was committed before it."""
+    from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 -- 7 MB that SQLite has no use for
+
+    engine = create_async_engine(
+        make_url(url).set(drivername="postgresql+asyncpg"),
+        isolation_level="AUTOCOMMIT",  # the transaction is begun at the driver
+        hide_parameters=True,
+        pool_size=1,
+        connect_args={"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS},
+    )
+    stack.push_async_callback(engine.dispose)
+    try:
+        connection = await stack.enter_async_context(engine.connect())
+        stack.push_async_callback(connection.invalidate)  # whatever it was at, its transaction ends with it
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        await driver.transaction(isolation="repeatable_read", readonly=True).start()
+        await driver.execute("SELECT 1")  # what is read first decides what is seen
+    except Exception as error:
+        raise unavailable_server(error) from error
+    return _ServerSnapshot(connection)
+
+
+class _ServerConnection(Protocol):
+    async def run_sync(self, work: Work[T], /) -> T: ...
+
+
+class _ServerSnapshot:
+    def __init__(self, connection: _ServerConnection) -> None:
+        self._connection = connection
+
+    async def read(self, work: Work[T]) -> T:
+        try:
+            return await self._connection.run_sync(work)
+        except Exception as error:
+            raise unavailable_server(error) from error

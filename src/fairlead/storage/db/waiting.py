@@ -1,0 +1,43 @@
+"""A database server that restarts or fails over: what it has not written is asked of it again."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+
+T = TypeVar("T")
+
+_PAUSE_FIRST: Final = 0.05
+_PAUSE_MAX: Final = 0.5
+"""Seconds between two tries to reach a database server that is away."""
+
+
+class WaitingDatabase:
+    """A database server that may be away for a moment: what was surely not written is tried again for `seconds`."""
+
+    def __init__(self, database: Database, seconds: float) -> None:
+        self._database = database
+        self._seconds = seconds
+        self.close = database.close
+
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run work in one transaction, as soon as one can be begun."""
+        return await self._patiently(lambda: self._database.write(work, durable=durable))
+
+    async def read(self, work: Work[T]) -> T:
+        """Run reading work, as soon as it can be read."""
+        return await self._patiently(lambda: self._database.read(work))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        give_up_at = time.monotonic() + self._seconds
+        pause = _PAUSE_FIRST
+        while True:
+            try:
+                return await ask()
+            except DatabaseUnavailableError as error:
+                if not error.is_repeatable or time.monotonic() + pause > give_up_at:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _PAUSE_MAX)

@@ -1,0 +1,295 @@
+"""What moves from the tables into archives: which runs may, their rows, the records of archives, and their sums.
+
+A run moves with everything that was kept of it, and with every entry that was booked for it. What was paid in stays,
+as do the sums of days: statements of months and usage are complete for ever.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import asdict
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, case, delete, func, or_, select, update
+
+from fairlead.domain.days import first_id
+from fairlead.domain.jobs.states import LIVE as LIVE_JOBS
+from fairlead.domain.ledger.archives import (
+    FIRST,
+    Archive,
+    ArchivedEntry,
+    ArchivedEvent,
+    ArchivedRun,
+    ArchiveSums,
+    checksum_of,
+    sums_of,
+)
+from fairlead.domain.runs.states import LIVE, RunState
+from fairlead.storage.db.archive_tables import archive_sums, archives
+from fairlead.storage.db.statements import insert_into
+from fairlead.storage.db.tables import (
+    jobs,
+    ledger_entries,
+    run_events,
+    runs,
+    usage_days,
+    webhook_deliveries,
+    webhook_tries,
+)
+from fairlead.storage.ledger.statements import shown_url
+from fairlead.storage.ledger.usage import NO_KEY, day_text
+from fairlead.storage.work.table import in_state
+
+_FORGOTTEN: Final = ("request", "result_", "key_fingerprint", "key_expires_at", "idempotency_id", "forget_at")
+"""How columns begin that are empty by the time a run is archived: bodies, results and idempotency keys."""
+_RUN: Final = [column for column in runs.c if not column.name.startswith(_FORGOTTEN)]
+_ENTRY: Final = [ledger_entries.c[name] for name in ArchivedEntry.__struct_fields__]
+_EVENT: Final = [run_events.c[name] for name in ArchivedEvent.__struct_fields__]
+_WEBHOOK: Final = [column for column in webhook_deliveries.c if column.name not in ("run_id", "workspace_id")]
+_TRY: Final = [column for column in webhook_tries.c if column.name not in ("id", "run_id")]
+_OF_RUN: Final = (webhook_tries, webhook_deliveries, run_events, ledger_entries)
+"""What names a run, in the order in which it may be deleted."""
+_SUMMED: Final = ArchiveSums.__struct_fields__[1:]
+
+
+class ArchiveMismatchError(Exception):
+    """Rows differ from their archive, so that they must not be deleted; its text says which."""
+
+
+class ArchiveTakenError(Exception):
+    """Another archive has been recorded under this number meanwhile."""
+
+
+class Blocker(msgspec.Struct, frozen=True):
+    """Why a day cannot be archived: what still needs it, how many there are, and when the earliest came (ms)."""
+
+    what: str
+    count: int
+    earliest: int
+
+
+def live_before(connection: Connection, before: int) -> list[Blocker]:
+    """What came before a time and has not ended: runs, whose holds are open, jobs, and webhooks to be delivered."""
+    live_run = select(runs.c.created_at).where(in_state(runs, LIVE), runs.c.id < first_id(before))
+    live_job = select(jobs.c.created_at).where(in_state(jobs, LIVE_JOBS), jobs.c.created_at < before)
+    due = (
+        select(runs.c.created_at)
+        .join(webhook_deliveries, webhook_deliveries.c.run_id == runs.c.id)
+        .where(webhook_deliveries.c.next_at.is_not(None), runs.c.finished_at < before)
+    )
+    found = []
+    for what, query in (
+        ("runs that have not ended", live_run),
+        ("jobs that have not ended, whose runs may be asked for again", live_job),
+        ("webhooks that have yet to be delivered", due),
+    ):
+        came = query.subquery().c.created_at
+        count, earliest = connection.execute(select(func.count(), func.min(came))).one()
+        if count:
+            found.append(Blocker(what, int(count), int(earliest)))
+    return found
+
+
+class KeptPage(msgspec.Struct, frozen=True):
+    """Of a page of runs, those with an idempotency key that counts or a result that can be had.
+
+    `last` is the id where the next page begins, None where there is none.
+    """
+
+    count: int
+    earliest: int | None
+    last: str | None
+
+
+def kept_page(connection: Connection, before: int, now: int, after: str, limit: int) -> KeptPage:
+    """Look at up to `limit` runs that would be archived, behind an id."""
+    page = (
+        select(runs.c.id, runs.c.created_at, runs.c.key_expires_at, runs.c.result_expires_at)
+        .where(*_movable(before), runs.c.id > after)
+        .order_by(runs.c.id)
+        .limit(limit)
+        .subquery()
+    )
+    is_kept = or_(page.c.key_expires_at > now, page.c.result_expires_at > now)
+    looked, last, count, earliest = connection.execute(
+        select(
+            func.count(),
+            func.max(page.c.id),
+            func.coalesce(func.sum(case((is_kept, 1), else_=0)), 0),
+            func.min(case((is_kept, page.c.created_at))),
+        )
+    ).one()
+    return KeptPage(int(count), earliest, last if looked == limit else None)
+
+
+def page_of_runs(connection: Connection, before: int, after: str, limit: int) -> list[ArchivedRun]:
+    """Up to `limit` runs that ended before a time (ms), in the order of their ids, behind one of them.
+
+    The run of the newest entry stays: SQLite numbers entries behind the newest there is, and no number is given twice.
+    """
+    newest = select(ledger_entries.c.run_id).order_by(ledger_entries.c.id.desc()).limit(1)
+    newest_run = connection.execute(newest).scalar()
+    ids = select(runs.c.id).where(*_movable(before), runs.c.id > after, runs.c.id != (newest_run or ""))
+    return _read(connection, list(connection.execute(ids.order_by(runs.c.id).limit(limit)).scalars()))
+
+
+def _movable(before: int) -> list[ColumnElement[bool]]:
+    """The runs that ended before a time. One that ended before it was made before it too, which bounds the ids."""
+    return [runs.c.finished_at < before, runs.c.id < first_id(before)]
+
+
+def _read(connection: Connection, ids: Sequence[str], *, lock: bool = False) -> list[ArchivedRun]:
+    """Those of some runs that are there, with everything that is kept of them, in the order of their ids."""
+    if not ids:
+        return []
+    found = select(*_RUN).where(runs.c.id.in_(ids)).order_by(runs.c.id)
+    rows = connection.execute(found.with_for_update() if lock else found).mappings().all()
+
+    def children(table: Table, columns: Sequence[ColumnElement[object]]) -> Mapping[str, list[dict[str, Any]]]:
+        order = table.c.id if "id" in table.c else table.c.run_id
+        query = select(table.c.run_id.label("of_run"), *columns).where(table.c.run_id.in_(ids)).order_by(order)
+        grouped: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in connection.execute(query).mappings():
+            values = {str(name): value for name, value in row.items()}
+            grouped[values.pop("of_run")].append(values)
+        return grouped
+
+    entries, events = children(ledger_entries, _ENTRY), children(run_events, _EVENT)
+    webhooks, tries = children(webhook_deliveries, _WEBHOOK), children(webhook_tries, _TRY)
+    return [
+        ArchivedRun(
+            {str(name): value for name, value in row.items()},
+            [ArchivedEntry(**one) for one in entries.get(row["id"], ())],
+            [ArchivedEvent(**one) for one in events.get(row["id"], ())],
+            next(({**one, "url": shown_url(one["url"])} for one in webhooks.get(row["id"], ())), None),
+            tries.get(row["id"], []),
+        )
+        for row in rows
+    ]
+
+
+def list_archives(connection: Connection, before_number: int | None, limit: int) -> list[Archive]:
+    """Up to `limit` archives, the newest first, before the archive of a number; None for the newest."""
+    newest = select(archives).order_by(archives.c.number.desc()).limit(limit)
+    if before_number is not None:
+        newest = newest.where(archives.c.number < before_number)
+    return [_archive(row) for row in connection.execute(newest).mappings()]
+
+
+def every_archive(connection: Connection) -> list[tuple[Archive, list[ArchiveSums]]]:
+    """All archives with their sums, in the order of the chain."""
+    sums: dict[int, list[ArchiveSums]] = defaultdict(list)
+    for row in connection.execute(select(archive_sums).order_by(archive_sums.c.workspace_id)).mappings():
+        sums[row["archive"]].append(_sums(row))
+    found = connection.execute(select(archives).order_by(archives.c.number)).mappings()
+    return [(_archive(row), sums[row["number"]]) for row in found]
+
+
+def archived_before(connection: Connection, workspace_id: str | None) -> int | None:
+    """Before which time (ms) the ended runs of a workspace (None for any) were archived; None where none was."""
+    newest = select(func.max(archives.c.before))
+    if workspace_id is not None:
+        of_workspace = select(archive_sums.c.archive).where(archive_sums.c.workspace_id == workspace_id)
+        newest = newest.where(archives.c.number.in_(of_workspace))
+    found = connection.execute(newest).scalar()
+    return None if found is None else int(found)
+
+
+def record_archive(connection: Connection, archive: Archive) -> None:
+    """Record an archive whose file is durable and whose rows are all there yet; ArchiveTakenError."""
+    row = insert_into(connection, archives).values(**asdict(archive)).on_conflict_do_nothing()
+    if connection.execute(row).rowcount == 0:
+        raise ArchiveTakenError
+
+
+def move_runs(connection: Connection, number: int, batch: Sequence[ArchivedRun]) -> int:
+    """Delete those runs of a batch of an archive that are still there, and add them to its sums; how many they were.
+
+    Nothing is deleted that differs from the archive: ArchiveMismatchError. Logs of webhooks may have been forgotten
+    since.
+    """
+    archived = {one.run["id"]: one for one in batch}
+    present = _read(connection, list(archived), lock=True)
+    for one in present:
+        kept = archived[one.run["id"]]
+        row = {name: one.run.get(name) for name in kept.run}
+        if (row, one.entries, one.events) != (kept.run, kept.entries, kept.events):
+            raise ArchiveMismatchError(f"run {one.run['id']}")
+    ids = [one.run["id"] for one in present]
+    if ids:
+        for table in _OF_RUN:
+            connection.execute(delete(table).where(table.c.run_id.in_(ids)))
+        connection.execute(delete(runs).where(runs.c.id.in_(ids)))
+        _add_sums(connection, number, present)
+    return len(ids)
+
+
+def _add_sums(connection: Connection, number: int, moved: Iterable[ArchivedRun]) -> None:
+    sums: dict[str, ArchiveSums] = {}
+    for one in map(sums_of, moved):
+        sums[one.workspace_id] = sums.get(one.workspace_id, ArchiveSums(one.workspace_id)) + one
+    for id_ in sorted(sums):
+        statement = insert_into(connection, archive_sums).values(archive=number, **asdict(sums[id_]))
+        more = {name: archive_sums.c[name] + statement.excluded[name] for name in _SUMMED}
+        keys = [archive_sums.c.archive, archive_sums.c.workspace_id]
+        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=more))
+
+
+def finish_archive(connection: Connection, archive: Archive, now: int) -> None:
+    """Say that all rows of an archive have been deleted; ArchiveMismatchError where its sums are not those it has."""
+    mine = select(archive_sums).where(archive_sums.c.archive == archive.number)
+    if checksum_of(archive, [_sums(row) for row in connection.execute(mine).mappings()]) != archive.checksum:
+        raise ArchiveMismatchError(f"archive {archive.number}")
+    unfinished = archives.c.number == archive.number, archives.c.finished_at.is_(None)
+    connection.execute(update(archives).where(*unfinished).values(finished_at=now))
+
+
+def runs_present(connection: Connection, ids: Collection[str]) -> list[str]:
+    """Those of some runs that are in the database."""
+    return list(connection.execute(select(runs.c.id).where(runs.c.id.in_(ids))).scalars())
+
+
+def broken_records(connection: Connection) -> list[dict[str, object]]:
+    """Records of archives that are not as they were written: of another checksum, or behind another one."""
+    broken: list[dict[str, object]] = []
+    previous, number = FIRST, 1
+    for archive, sums in every_archive(connection):
+        row: dict[str, object] = {"archive": archive.number, "file": archive.file}
+        if (archive.number, archive.previous) != (number, previous):
+            broken.append({"check": "an archive that does not follow the one before it", **row})
+        # The sums of an unfinished one grow with every batch.
+        if archive.finished_at is not None and checksum_of(archive, sums) != archive.checksum:
+            broken.append({"check": "an archive whose record or sums differ from its checksum", **row})
+        previous, number = archive.checksum, archive.number + 1
+    return broken
+
+
+UsageKey = tuple[str, str, str, str]
+"""Workspace, day, key ("" for a token) and model."""
+
+
+def usage_left(connection: Connection, before: int) -> dict[UsageKey, tuple[int, int, int]]:
+    """What the usage of the days before a time has that no run in the database explains: runs, succeeded, charge."""
+    day = day_text(connection, runs.c.finished_at)
+    key = func.coalesce(runs.c.key_id, NO_KEY)
+    succeeded = func.sum(case((runs.c.state == RunState.SUCCEEDED, 1), else_=0))
+    there = (
+        select(runs.c.workspace_id, day, key, runs.c.model_id, func.count(), succeeded, func.sum(runs.c.charge))
+        .where(runs.c.finished_at < before)
+        .group_by(runs.c.workspace_id, day, key, runs.c.model_id)
+    )
+    last = select(day_text(connection, func.max(archives.c.before)))
+    used = select(usage_days).where(usage_days.c.day < connection.execute(last).scalar())
+    left = {tuple(row[:4]): tuple(map(int, row[4:])) for row in connection.execute(used)}
+    for row in connection.execute(there):
+        had = left.get(tuple(row[:4]), (0, 0, 0))
+        left[tuple(row[:4])] = tuple(a - int(b) for a, b in zip(had, row[4:], strict=True))
+    return left  # type: ignore[return-value]  # tuples of a length that zip does not tell
+
+
+def _sums(row: RowMapping) -> ArchiveSums:
+    return ArchiveSums(**{name: row[name] for name in ArchiveSums.__struct_fields__})
+
+
+def _archive(row: RowMapping) -> Archive:
+    return Archive(**{name: row[name] for name in Archive.__struct_fields__})

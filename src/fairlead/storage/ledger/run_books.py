@@ -1,0 +1,266 @@
+"""What the runs of a batch change in addition: the budgets they count against, and the usage of the day they end on.
+
+Of budgets: what is held and spent, whether more may be, and who is to be told.
+"""
+
+import functools
+import itertools
+import operator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select, update
+
+from fairlead.domain.days import DAY_MS, day_of
+from fairlead.domain.faults import Fault
+from fairlead.domain.ledger.alerts import AlertKind, BudgetFigures
+from fairlead.domain.ledger.budgets import (
+    Budget,
+    BudgetPeriod,
+    BudgetScope,
+    crossed_threshold,
+    period_start,
+    refuse_budget,
+    targets_of_run,
+)
+from fairlead.storage.db.budget_tables import budgets
+from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
+from fairlead.storage.db.tables import api_keys
+from fairlead.storage.ledger.alerts import NewAlert
+from fairlead.storage.ledger.usage import NO_KEY
+
+KEYS: Final = PreparedLookup(
+    lambda one_of: select(api_keys.c.id, api_keys.c.revoked_at, api_keys.c.team).where(one_of(api_keys.c.id))
+)
+"""The API keys of runs, as `BudgetBook` reads them."""
+_BUDGETS: Final = PreparedLookup(
+    lambda one_of: (
+        select(
+            budgets.c.target,
+            budgets.c.id,
+            budgets.c.workspace_id,
+            budgets.c.scope,
+            budgets.c.subject,
+            budgets.c.period,
+            budgets.c.amount,
+            budgets.c.held,
+            budgets.c.spent,
+            budgets.c.since,
+            budgets.c.thresholds,
+            budgets.c.is_enforced,
+            budgets.c.told_refusal,
+        )
+        .where(one_of(budgets.c.target))
+        .order_by(budgets.c.period)
+    )
+)
+HOLD_FOR_KEY: Final = Prepared(
+    update(api_keys).where(api_keys.c.id == bindparam("key")).values(held=api_keys.c.held + bindparam("held_change")),
+    ("held_change", "key"),
+)
+"""Its rows are those of `BudgetBook.key_rows`."""
+MOVE_BUDGET: Final = Prepared(
+    update(budgets)
+    .where(budgets.c.id == bindparam("budget"))
+    .values(
+        held=bindparam("new_held"),
+        spent=bindparam("new_spent"),
+        since=bindparam("new_since"),
+        told_refusal=bindparam("new_told"),
+    ),
+    ("new_held", "new_spent", "new_since", "new_told", "budget"),
+)
+"""Its rows are those of `BudgetBook.budget_rows`: figures, and not changes, as the workspace is locked."""
+
+
+class Spending(NamedTuple):
+    """What a run counts against: its workspace, its API key (None for a token) and its model."""
+
+    workspace_id: str
+    key_id: str | None
+    model_id: str
+
+
+class _Row(msgspec.Struct):
+    """A budget as a batch of entries changes it."""
+
+    id: str
+    workspace_id: str
+    scope: str
+    subject: str
+    period: str
+    amount: int
+    held: int
+    spent: int
+    since: str
+    thresholds: str
+    is_enforced: bool
+    told_refusal: bool
+    has_changed: bool = False
+
+    def turn(self, now: int) -> None:
+        """Begin the period of a time, where it is later than the one that `spent` is of."""
+        since = period_start(BudgetPeriod(self.period), day_of(now)).isoformat()
+        if since > self.since:
+            self.since, self.spent, self.told_refusal, self.has_changed = since, 0, False, True
+
+    def figures(self, *, percent: int | None = None, needed: int | None = None) -> BudgetFigures:
+        return BudgetFigures(
+            self.scope, self.subject, self.period, self.amount, self.spent, self.held, self.since, percent, needed
+        )
+
+
+class BudgetBook:
+    """The API keys of a batch of entries, and the budgets its runs count against.
+
+    To be made behind the lock of their workspaces, so that no other server admits runs meanwhile. `spending` is what
+    the runs count against of those workspaces that have a budget; nothing is looked up for others. `key_ids` are those
+    of admissions, None among them for runs without a key; `now` is in ms since 1970. `known` are rows of KEYS that were
+    looked up behind that lock already.
+
+    `revoked` are those keys that were revoked since their callers were looked up: a cache must not spend their money.
+    It `is_bounding` where there is a budget at all. `alerts` is what people are to be told of them; `key_rows` and
+    `budget_rows` are what has changed.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        key_ids: Iterable[str | None],
+        spending: Collection[Spending],
+        now: int,
+        known: Rows = (),
+    ) -> None:
+        keys = {*key_ids, *(one.key_id for one in spending)} if spending else set(key_ids)
+        missing = sorted(filter(None, keys.difference(map(operator.itemgetter(0), known))))
+        revoked, teams = set(), {}
+        for id_, revoked_at, team in itertools.chain(known, KEYS.run(connection, missing)):
+            if revoked_at is not None:
+                revoked.add(id_)
+            if team is not None:
+                teams[id_] = team
+        self.revoked: Collection[str | None] = revoked
+        self.alerts: list[NewAlert] = []
+        self._held_for_keys: dict[str, int] = {}
+        self._targets: dict[Spending, list[str]] = {}
+        self._rows: dict[str, list[_Row]] = {}
+        self.is_bounding = bool(spending)
+        if spending:
+            self._look_up(connection, spending, teams, now)
+
+    def _look_up(self, connection: Connection, spending: Collection[Spending], teams: dict[str, str], now: int) -> None:
+        for one in spending:
+            team = None if one.key_id is None else teams.get(one.key_id)
+            self._targets[one] = targets_of_run(one.workspace_id, team, one.key_id, one.model_id)
+        wanted = {target for targets in self._targets.values() for target in targets}
+        self._rows = defaultdict(list)
+        for target, *found in _BUDGETS.run(connection, sorted(wanted)):
+            row = _Row(*found)
+            row.turn(now)
+            self._rows[target].append(row)
+
+    def refuse(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, at: int) -> Fault | None:
+        """Say which budget does not cover so much more, or None. `at` is in ms since 1970.
+
+        The first refusal of a period is a reason for an alert; it is told even if the whole batch refuses.
+        """
+        if not self._rows:
+            return None
+        for row in self._of(workspace_id, key_id, model_id):
+            if not row.is_enforced:
+                continue
+            budget = Budget(row.amount, BudgetPeriod(row.period))
+            scope = BudgetScope(row.scope)
+            named = "" if scope is BudgetScope.KEY else row.subject  # who calls knows the key
+            fault = refuse_budget(budget, row.spent, row.held, hold, scope, named)
+            if fault is not None:
+                if not row.told_refusal:
+                    row.told_refusal = row.has_changed = True
+                    self._alert(row, AlertKind.REFUSAL, row.figures(needed=hold), at)
+                return fault
+        return None
+
+    def hold(self, workspace_id: str, key_id: str | None, model_id: str, more: int) -> None:
+        """A run was admitted, or what is held for one was raised."""
+        if key_id is not None:
+            self._held_for_keys[key_id] = self._held_for_keys.get(key_id, 0) + more
+        if self._rows:
+            for row in self._of(workspace_id, key_id, model_id):
+                row.held += more
+                row.has_changed = True
+
+    def end(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, charge: int, at: int) -> None:
+        """A run has ended and was charged: an admission of the same batch is decided on that too.
+
+        What ended in a period that is over counts in none: a budget that another server has already begun again stays.
+        """
+        self.hold(workspace_id, key_id, model_id, -hold)
+        if not self._rows or not charge:
+            return
+        day = day_of(at).isoformat()
+        for row in self._of(workspace_id, key_id, model_id):
+            row.turn(at)
+            if day < row.since:
+                continue
+            before, row.spent = row.spent, row.spent + charge
+            percents = msgspec.json.decode(row.thresholds, type=list[int])
+            percent = crossed_threshold(percents, row.amount, before, row.spent)
+            if percent is not None:
+                self._alert(row, AlertKind.THRESHOLD, row.figures(percent=percent), at)
+
+    def key_rows(self) -> list[tuple[int, str]]:
+        """By how much what is held for each key has changed, where it has."""
+        changes = self._held_for_keys
+        return list(filter(operator.itemgetter(0), zip(changes.values(), changes, strict=True)))
+
+    def budget_rows(self) -> list[tuple[object, ...]]:
+        """The figures of the budgets that have changed."""
+        return [
+            (row.held, row.spent, row.since, row.told_refusal, row.id)
+            for rows in self._rows.values()
+            for row in rows
+            if row.has_changed
+        ]
+
+    def _of(self, workspace_id: str, key_id: str | None, model_id: str) -> Iterator[_Row]:
+        for target in self._targets.get(Spending(workspace_id, key_id, model_id), ()):
+            yield from self._rows.get(target, ())
+
+    def _alert(self, row: _Row, kind: AlertKind, figures: BudgetFigures, at: int) -> None:
+        once = f"{row.id} {row.since} {row.amount} {kind.value} {figures.percent or ''}"
+        self.alerts.append(NewAlert(row.workspace_id, kind, row.id, once, msgspec.json.encode(figures).decode(), at))
+
+
+@functools.lru_cache(maxsize=16)
+def _text_of_day(number: int) -> str:
+    """The date of a day counted from 1970; runs end today or yesterday, so a few are remembered."""
+    return day_of(number * DAY_MS).isoformat()
+
+
+class UsageBook(msgspec.Struct):
+    """What the runs that end in a batch of entries add to the usage of their day.
+
+    `sums` has how many ended, how many succeeded and what was charged, by workspace, day, API key and model.
+    """
+
+    sums: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
+
+    def ended(
+        self,
+        workspace_id: str,
+        key_id: str | None,
+        model_id: str,
+        finished_at: int,
+        succeeded: bool,  # noqa: FBT001 -- a figure of the run like the others
+        charge: int,
+    ) -> None:
+        """A run has ended; `key_id` None for one that was called with a token, `charge` in 10^-8 dollars."""
+        key = (workspace_id, _text_of_day(finished_at // DAY_MS), key_id or NO_KEY, model_id)
+        runs, successes, charged = self.sums.get(key, (0, 0, 0))
+        self.sums[key] = (runs + 1, successes + succeeded, charged + charge)
+
+    def rows(self) -> Sequence[tuple[object, ...]]:
+        """What was gathered; the workspaces are locked, so that no other server writes the same rows."""
+        return sorted(map(operator.add, self.sums, self.sums.values()))

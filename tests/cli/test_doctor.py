@@ -1,0 +1,100 @@
+"""What `fairlead doctor` and the metrics say of pools in which work waits and that nobody works for (M-05)."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from conftest import Run
+from fairlead.cli import commands
+from fairlead.domain.jobs.entries import Submission
+from fairlead.domain.work.pools import WorkedPools
+from fairlead.observing.installation import OTHER_POOLS, PoolSeen
+from fairlead.operations.clock import Clock
+from fairlead.operations.overview import Overview
+from fairlead.storage.db.database import Database
+from fairlead.storage.jobs import jobs
+from fairlead.storage.jobs.entries import write_job_entries
+from fairlead.storage.work.table import announce_server
+from storage.bookings import LAB, NOW, Books
+
+pytestmark = pytest.mark.req("M-05")
+
+_SILENT_MS = 20_000
+Finding = Callable[[], dict[str, Any]]
+
+
+@pytest.fixture
+def books(database: Database, run: Run) -> Books:
+    """Return books with a workspace that has slots for everything."""
+    books = Books(database, run)
+    books.open(jobs_limit=100)
+    return books
+
+
+@pytest.fixture
+def found(database_url: str, tmp_path: Path) -> Finding:
+    """Return a function that says what the command finds of pools."""
+
+    def find() -> dict[str, Any]:
+        words = ["doctor", "--json", "--data", str(tmp_path), "--database", database_url]
+        told = CliRunner().invoke(commands, words, env={"FAIRLEAD_ENGINE": "false"}).stdout
+        (finding,) = [one for one in json.loads(told) if one["check"] == "pools"]
+        return dict(finding)
+
+    return find
+
+
+def _release(books: Books, *pools: str) -> None:
+    document = jobs.deflated(b"{}")
+    entries = [
+        Submission(f"job-{number}", LAB, document, document, "[]", 1, NOW, 100, pool=pool)
+        for number, pool in enumerate(pools)
+    ]
+    books.do(lambda c: write_job_entries(c, entries))
+
+
+def _announce(books: Books, server_id: str, pools: WorkedPools) -> None:
+    now = Clock().now_ms() + 10_000
+    books.do(partial(announce_server, server_id=server_id, now=now, forget_before=0, pools=pools))
+
+
+def test_doctor_names_pools_that_nobody_works_for(books: Books, found: Finding) -> None:
+    """A pool is named while work waits in it and no server that is alive executes that kind of work there."""
+    assert (found()["result"], found()["detail"]) == ("ok", "no server or worker is running")
+    _release(books, "gpu", "gpu", "typo")
+    _announce(books, "api", WorkedPools(runs=("default", "gpu"), jobs=("default",)))
+    told = found()
+    assert told["result"] == "warning"
+    assert told["detail"].startswith("work waits in pools that nobody works for: gpu (jobs: 2), typo (jobs: 1); start")
+    _announce(books, "worker", WorkedPools(("gpu", "typo"), ("gpu", "typo")))
+    assert (found()["result"], found()["detail"]) == ("ok", "every pool in which work waits has a server or worker")
+
+
+def test_doctor_names_a_few_pools_of_many(books: Books, found: Finding) -> None:
+    """Owners of deployments choose the names, and there may be any number of them."""
+    _release(books, *(f"pool-{number}" for number in range(8)))
+    _announce(books, "api", WorkedPools())
+    assert "pool-4 (jobs: 1) and 3 more; start a worker" in found()["detail"]
+
+
+def test_pools_without_a_name_of_an_operator_are_one_series(
+    books: Books, database: Database, run: Run, tmp_path: Path
+) -> None:
+    """However many names deployments bring, the metrics have those of rules and servers, and one for all others."""
+    _release(books, "gpu", *(f"pool-{number}" for number in range(8)), "spare")
+    _announce(books, "worker", WorkedPools(("default", "spare"), ("default", "spare")))
+    overview = Overview(database, Clock(), tmp_path, _SILENT_MS, ("gpu",))
+    seen = run(overview.look())
+    run(overview.close())
+    assert [one for one in seen.pools if one.kind == "jobs"] == [
+        PoolSeen("jobs", "default", 0, 0),
+        PoolSeen("jobs", "gpu", 1, 1),
+        PoolSeen("jobs", "spare", 1, 0),
+        PoolSeen("jobs", OTHER_POOLS, 8, 8),
+    ]
+    assert {one.waiting for one in seen.pools if one.kind == "runs"} == {0}
