@@ -8,7 +8,7 @@ KIT := $(VENV)/.kit
 # Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo cluster-test catalog-run test crash attack check bench docs console conformance catalog-page lock format clean
+.PHONY: help demo cluster-demo cluster-test catalog-run test crash attack check bench docs console conformance catalog-page lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,8 @@ $(KIT): requirements/kit.txt $(STAMP)
 demo: $(STAMP) ## run every local model, show cost and books; PHOTO=path edits your picture, ONCE=1 stops by itself
 	@$(BIN)/fairlead demo --output demo-output $(if $(PHOTO),--photo "$(PHOTO)") $(if $(ONCE),--once)
 
+cluster-demo: $(STAMP) ## load many servers and workers, kill, freeze and roll them, and prove that nothing was lost
+	@$(BIN)/python tests/cluster_demo.py
 
 cluster-test: $(STAMP) ## run the end-to-end suite on many servers: two and a worker, PostgreSQL, NATS, S3, a load balancer
 	@exec $(BIN)/python -m pytest --cluster -n auto --dist worksteal tests/end_to_end
@@ -55,6 +57,7 @@ check: $(STAMP) ## lint, types and import contracts
 
 bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/synchronous.py
+	@$(BIN)/python bench/overload.py
 	@$(BIN)/python bench/held.py
 	@$(BIN)/python bench/waiting.py
 	@$(BIN)/python bench/queued.py
@@ -63,6 +66,8 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/lists.py
 	@$(BIN)/python bench/uploads.py
 	@$(BIN)/python bench/streams.py
+	@$(BIN)/python bench/cluster.py
+	@$(BIN)/python bench/shared_database.py
 
 docs: conformance catalog-page ## rewrite what is generated: schema snapshots, the conformance page and the prices
 	@$(BIN)/fairlead catalog snapshots

@@ -1,0 +1,140 @@
+"""Runs an installation of many processes under load, disturbs it, and proves that nothing was lost or charged twice.
+
+Three servers, two workers, PostgreSQL, a NATS server and an S3 store run on this machine, behind a load balancer.
+Callers submit synchronous runs, queued runs and jobs, and repeat what failed under its idempotency key. Meanwhile a
+server and a worker are killed, a server is frozen, PostgreSQL and NATS are restarted, and every process is replaced.
+The status is 0 only when nothing was lost, doubled or charged wrongly, and nobody was answered with 500.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from cluster.installation import PRICE, Installation, api_key, installed
+from cluster.load import Tally, calling
+from cluster.scenario import ROLL, Scenario, Takeover
+from fairlead.cli.output import print_table
+from nats_servers import running_nats
+from reaper import watch_this_run
+from s3_store import running_store
+
+_UNITS: Final = 10**8
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What came of a demonstration."""
+
+    submitted: dict[str, int]
+    completed: dict[str, int]
+    lost: Sequence[str]
+    doubled: int
+    mischarged: int
+    failures: Sequence[tuple[str, str, str, int]]
+    takeovers: Sequence[Takeover]
+    audit: dict[str, Any]
+    bugs: Sequence[str]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the installation kept what it promises."""
+        answered_500 = [cause for _, _, cause, _ in self.failures if cause.startswith("500")]
+        broken = [self.lost, self.doubled, self.mischarged, answered_500, self.bugs]
+        return not any(broken) and bool(self.audit["clean"])
+
+
+def main() -> int:
+    """Read the options, play it, print the report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--callers", type=int, default=4, help="callers of each kind (default 4)")
+    parser.add_argument("--calm", type=float, default=5.0, help="seconds between disturbances (default 5)")
+    options = parser.parse_args()
+    watch_this_run()
+    report = demonstrate(options.callers, options.calm)
+    print_report(report)
+    return 0 if report.is_well else 1
+
+
+def demonstrate(callers: int, calm: float) -> Report:
+    """Play the whole scenario under load."""
+    tally = Tally()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-cluster-")))
+        nats = stack.enter_context(running_nats())
+        store = stack.enter_context(running_store())
+        settings = {"FAIRLEAD_MESSAGING": nats.url, **store.settings("cluster")}
+        installation = stack.enter_context(installed(folder, settings))
+        first = installation.start_server("server-1")
+        key = api_key(installation, first)
+        for number in (2, 3):
+            installation.start_server(f"server-{number}")
+        for number in (1, 2):
+            installation.start_worker(f"worker-{number}")
+        click.echo(f"Three servers and two workers run behind {installation.balancer.url}.")
+
+        def restart_nats() -> None:
+            nats.stop()
+            nats.start()
+
+        scenario = Scenario(installation, tally, restart_nats, calm)
+        with calling(installation.balancer.url, key, tally, callers):
+            scenario.play()
+            tally.phase = "afterwards"
+        return _report(installation, tally, scenario)
+
+
+def _report(installation: Installation, tally: Tally, scenario: Scenario) -> Report:
+    completed = Counter(one.kind for one in tally.submitted if one.ending == "completed")
+    charges = installation.charges()
+    price = int(Decimal(PRICE) * _UNITS)
+    paid = sum(charge.posts for charge in charges)
+    results = completed["synchronous run"] + completed["queued run"]
+    wrong = [one for one in charges if (one.posts, one.amount) != ((1, price) if one.state == "succeeded" else (0, 0))]
+    return Report(
+        submitted=dict(Counter(one.kind for one in tally.submitted)),
+        completed=dict(completed),
+        lost=[f"{one.key}: {one.ending or 'no end'}" for one in tally.submitted if one.ending != "completed"],
+        doubled=max(0, paid - results),
+        mischarged=len(wrong) + max(0, results - paid),
+        failures=tally.failures(),
+        takeovers=scenario.takeovers,
+        audit=installation.cli("audit", "--json"),
+        bugs=[
+            line
+            for member in (*installation.members.values(), *installation.ended)
+            for line in member.unexpected_errors()
+        ],
+    )
+
+
+def print_report(report: Report) -> None:
+    """Print what was submitted, what came of it, and what failed meanwhile."""
+    click.echo("")
+    rows = [[kind, str(count), str(report.completed.get(kind, 0))] for kind, count in sorted(report.submitted.items())]
+    print_table(rows, ("kind", "submitted", "completed"))
+    click.echo("\nRequests that failed, and were repeated:")
+    print_table(
+        [[*failure[:3], str(failure[3])] for failure in sorted(report.failures)], ("while", "kind", "cause", "requests")
+    )
+    click.echo("\nWork that others took over:")
+    print_table(
+        [[one.member, str(one.owned), f"{one.seconds:.1f}"] for one in report.takeovers], ("of", "live", "seconds")
+    )
+    rolled = sum(count for phase, _, _, count in report.failures if phase == ROLL)
+    click.echo(f"\nlost {len(report.lost)}, doubled {report.doubled}, mischarged {report.mischarged}")
+    click.echo(f"failed requests during the rolling restart: {rolled}")
+    click.echo(f"audit: {'the books are right' if report.audit['clean'] else report.audit}")
+    for line in [*report.lost[:20], *report.bugs[:20]]:
+        click.echo(f"  {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
