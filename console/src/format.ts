@@ -26,11 +26,18 @@ export function dateTime(at: string | number | null | undefined): string {
   return at ? DATE_TIME.format(new Date(at)) : "–";
 }
 
+const SHORT_TIME = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** A time of the last months, for a narrow column; the full one belongs in its title. */
+export function shortTime(at: string | number): string {
+  return SHORT_TIME.format(new Date(at));
+}
+
 export function date(at: string | number | null | undefined): string {
   return at ? DATE.format(new Date(at)) : "–";
 }
 
-const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["day", 86400],
   ["hour", 3600],

@@ -15,7 +15,7 @@ import "./styles/tables.css";
 
 applyTheme();
 if (!location.pathname.startsWith("/console/")) {
-  history.replaceState(null, "", `/console/explore${location.hash}`); // the server's own address is the first page's
+  history.replaceState(null, "", `/console/explore${location.search}${location.hash}`); // the server's own address is the first page's
 }
 onlineManager.setOnline(true); // whether the server answers is what counts, not what the browser thinks of networks
 

@@ -1,5 +1,5 @@
 import {
-  Activity, Boxes, Building2, CircleUserRound, Compass, KeyRound, ListChecks, LogOut, Menu, MonitorSmartphone, Moon, Plug, Receipt, ScrollText, Settings2, Sun, SunMoon, Users, WalletCards, Workflow, X,
+  Activity, Boxes, Building2, CircleUserRound, Compass, KeyRound, ListChecks, LogOut, Menu, Moon, Package, Plug, Receipt, Rocket, ScrollText, Settings2, Sun, SunMoon, Users, WalletCards, Workflow, X,
   type LucideIcon,
 } from "lucide-react";
 import { useQuery } from "@tanstack/react-query";
@@ -18,6 +18,8 @@ interface Entry {
   title: string;
   icon: LucideIcon;
   isForOperators?: boolean;
+  /** Only for owners and operators. */
+  isForChangers?: boolean;
   /** Only where the server executes workflows. */
   needsWorkflows?: boolean;
 }
@@ -27,7 +29,7 @@ const GROUPS: readonly (readonly [string, readonly Entry[]])[] = [
     { path: "/explore", title: "Explore", icon: Compass },
     { path: "/workflows", title: "Workflows", icon: Workflow, needsWorkflows: true },
   ]],
-  ["Watch", [
+  ["Monitor", [
     { path: "/runs", title: "Runs", icon: Activity },
     { path: "/jobs", title: "Jobs", icon: ListChecks, needsWorkflows: true },
     { path: "/money", title: "Money", icon: Receipt },
@@ -35,12 +37,14 @@ const GROUPS: readonly (readonly [string, readonly Entry[]])[] = [
   ["Workspace", [
     { path: "/keys", title: "Keys", icon: KeyRound },
     { path: "/members", title: "Members", icon: Users },
+    { path: "/providers", title: "Providers", icon: Plug },
+    { path: "/deployments", title: "Deployments", icon: Rocket, needsWorkflows: true },
+    { path: "/settings", title: "Settings", icon: Settings2 },
+    { path: "/audit-log", title: "Audit log", icon: ScrollText, isForChangers: true },
   ]],
   ["Installation", [
     { path: "/workspaces", title: "Workspaces", icon: Building2, isForOperators: true },
-    { path: "/providers", title: "Providers", icon: Plug, isForOperators: true },
-    { path: "/settings", title: "Settings", icon: Settings2, isForOperators: true },
-    { path: "/audit-log", title: "Audit log", icon: ScrollText },
+    { path: "/registry", title: "Registry", icon: Package, isForOperators: true },
   ]],
 ];
 
@@ -60,7 +64,7 @@ export function Shell({ children }: { children: ReactNode }) {
   return (
     <>
       <a className="skip" href="#content" onClick={() => content.current?.focus()}>
-        Skip to the content
+        Skip to content
       </a>
       <div className="shell">
         <div className="sidebar">
@@ -115,7 +119,7 @@ function useHasWorkflows(): boolean {
 }
 
 function Navigation() {
-  const { isOperator } = useMe();
+  const { isOperator, mayChange } = useMe();
   const hasWorkflows = useHasWorkflows();
   const [location] = useLocation();
   return (
@@ -125,8 +129,8 @@ function Navigation() {
         Fairlead
       </Link>
         {GROUPS.map(([title, entries]) => {
-          const shown = entries.filter((one) => (isOperator || !one.isForOperators) && (hasWorkflows || !one.needsWorkflows));
-          return (
+          const shown = entries.filter((one) => (isOperator || !one.isForOperators) && (mayChange || !one.isForChangers) && (hasWorkflows || !one.needsWorkflows));
+          return shown.length > 0 && (
             <div key={title}>
               <h2>{title}</h2>
               <ul>
@@ -153,7 +157,7 @@ function WorkspaceSwitch() {
   const { me } = useMe();
   const { workspace, chooseWorkspace } = useSession();
   if (me.workspaces.length === 0) {
-    return <span className="soft">No workspace yet</span>;
+    return <span className="soft">No workspace</span>;
   }
   return (
     <label className="workspace-switch">
@@ -182,7 +186,7 @@ function Balance() {
     return null;
   }
   return (
-    <Link className="button quiet balance" href="/money" title="What is available now">
+    <Link className="button quiet balance" href="/money" title="Available for runs now">
       <WalletCards size={17} aria-hidden="true" />
       <span className="number nowrap">
         {roundDollars(found.data.available ?? found.data.balance)} <span className="soft small">available</span>
@@ -192,7 +196,7 @@ function Balance() {
 }
 
 const NEXT: Record<Theme, [Theme, LucideIcon, string]> = {
-  system: ["light", SunMoon, "as the system"],
+  system: ["light", SunMoon, "system"],
   light: ["dark", Sun, "light"],
   dark: ["system", Moon, "dark"],
 };
@@ -235,8 +239,8 @@ function Account() {
           </div>
           <ul>
             <li>
-              <Link href="/sessions" onClick={() => setOpen(false)}>
-                <MonitorSmartphone size={17} aria-hidden="true" /> Your sessions
+              <Link href="/account" onClick={() => setOpen(false)}>
+                <CircleUserRound size={17} aria-hidden="true" /> Your account
               </Link>
             </li>
             <li>
@@ -257,7 +261,7 @@ function ConnectionBanner() {
     <div role="status">
       {!isConnected && (
         <div className="banner">
-          <span className="spinner" aria-hidden="true" /> The connection to the server is lost. The console keeps trying; nothing that you typed is gone.
+          <span className="spinner" aria-hidden="true" /> The connection to the server is lost. The console keeps trying; nothing that you typed is lost.
         </div>
       )}
     </div>

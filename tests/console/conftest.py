@@ -21,7 +21,7 @@ _QUIET: Final = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-_WAIT_MS: Final = 30_000
+_WAIT_MS: Final = 60_000
 """How long a page may take to show what is waited for: machines that are busy with other tests are slow."""
 _ADDRESSES: Final = itertools.count(1)
 

@@ -1,5 +1,6 @@
 """Running models in the console: at once, through the queue, again, and wrongly."""
 
+import re
 from base64 import b64decode
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_picture_is_made_kept_and_made_again_with_changes(open_page: Open) -> No
     run_model(page, "a forest in the snow")
     for box in page.get_by_role("checkbox", name="Compare").all():
         box.check()
-    page.get_by_role("button", name="Compare two").click()
+    page.get_by_role("button", name="Compare", exact=True).click()
     dialog = page.get_by_role("dialog", name="Side by side")
     expect(dialog.get_by_role("img")).to_have_count(2)
     expect(dialog.get_by_role("row", name="Prompt")).to_contain_text("a red boat on the sea")
@@ -108,6 +109,29 @@ def test_result_is_shown_as_what_it_is(open_page: Open, model: str, smaller: dic
     expect(page.get_by_role("region", name="Result").locator(made).first).to_be_visible()
 
 
+@pytest.mark.req("A-04")
+def test_3d_model_is_turned_named_and_saved(open_page: Open, tmp_path: Path) -> None:
+    """It is drawn where the browser can, stands with its preview, name and size, and so do forms nobody can draw here.
+
+    Its preview is its picture in the history.
+    """
+    page = open_page("/console/models/meshy/meshy-6")
+    page.get_by_label("Prompt", exact=True).fill("a chair")
+    page.get_by_role("button", name="Run", exact=True).click()
+    result = page.get_by_role("region", name="Result")
+    model = result.get_by_role("figure").filter(has_text=".glb")
+    expect(model.locator("canvas").or_(model.get_by_text("This browser cannot draw 3D."))).to_be_visible()
+    expect(model).to_contain_text(re.compile(r"meshy-6-\w+-1\.glb, [\d.]+ (bytes|KiB)"))
+    expect(result.get_by_role("figure").filter(has_text=".obj")).to_contain_text("A file")
+    expect(result.locator("figure > img")).to_have_count(1)
+    with page.expect_download() as saved:
+        model.get_by_role("link", name="Save").click()
+    saved.value.save_as(tmp_path / "chair.glb")
+    assert saved.value.suggested_filename.endswith(".glb")
+    assert (tmp_path / "chair.glb").read_bytes().startswith(b"glTF")
+    expect(page.get_by_role("button", name="Show: a chair").locator("img")).to_be_visible()
+
+
 @pytest.mark.parametrize("language", ["curl", "Python", "TypeScript"])
 def test_call_is_shown_in_code(open_page: Open, language: str) -> None:
     """The code makes the call of the form, with the key in the reader's environment."""
@@ -124,7 +148,7 @@ def test_mask_is_drawn_over_the_picture(open_page: Open, picture: Path) -> None:
     """Strokes become a picture of the same size, white where something is to change."""
     page = open_page("/console/models/bfl/flux-pro-1.0-fill")
     page.locator("input[type=file]").first.set_input_files(picture)
-    canvas = page.get_by_role("img", name="Mark what is to change")
+    canvas = page.get_by_role("img", name="Paint over the part that should change")
     _draw(page, canvas)
     expect(page.get_by_role("tabpanel", name="curl")).to_contain_text('"mask"')
 

@@ -3,7 +3,7 @@ import { ConnectionLost, readFault } from "./faults";
 import { reportConnection } from "./connection";
 import type { paths } from "./schema";
 
-/** What every call carries: who is signed in is the cookie's business, for which workspace and that a page of ours asks is here. */
+/** What every call carries in addition to the cookie of the session: the workspace that it is for, and proof that a page of ours makes it. */
 const credentials = { csrfToken: "", workspace: "" };
 const signedOutListeners = new Set<() => void>();
 
@@ -19,14 +19,14 @@ export function currentWorkspace(): string {
   return credentials.workspace;
 }
 
-/** Be told when an answer says that the session has ended. */
+/** Call a function when an answer says that the session has ended. */
 export function onSignedOut(listener: () => void): () => void {
   signedOutListeners.add(listener);
   return () => signedOutListeners.delete(listener);
 }
 
 function addHeaders(headers: Headers, method: string): void {
-  if (credentials.workspace) {
+  if (credentials.workspace && !headers.has("X-Fairlead-Workspace")) {
     headers.set("X-Fairlead-Workspace", credentials.workspace);
   }
   if (method !== "GET" && method !== "HEAD") {
@@ -93,7 +93,7 @@ export const api = createClient<paths>({
 });
 api.use(middleware);
 
-/** The document of an answer of the typed client; what is no success was thrown before. */
+/** The document of an answer of the typed client; an error answer was thrown before. */
 export async function documentOf<T>(asked: Promise<{ data?: T }>): Promise<T> {
   return (await asked).data as T;
 }

@@ -1,4 +1,4 @@
-/** What went wrong in a call, in the server's own words. Each API has an envelope of its own; this is one form of all. */
+/** What went wrong in a call, in the server's own words. Each API has an error envelope of its own; this is the one form of all. */
 export class Fault extends Error {
   constructor(
     readonly status: number,
@@ -6,6 +6,8 @@ export class Fault extends Error {
     /** Sentences for fields, by their paths: `width`, `messages/0/content`. */
     readonly fields: Readonly<Record<string, string>> = {},
     readonly requestId: string | null = null,
+    /** When the server asks to try again; `null` where it does not. */
+    readonly retryAfterSeconds: number | null = null,
   ) {
     super(message);
   }
@@ -25,9 +27,9 @@ export class ConnectionLost extends Fault {
 
 const BY_STATUS: Record<number, string> = {
   401: "You are signed out.",
-  403: "You may not do this.",
-  404: "There is nothing here.",
-  413: "That is too large.",
+  403: "Your role does not allow this.",
+  404: "It does not exist, or it belongs to another workspace.",
+  413: "This is too large.",
   429: "Too many requests. Try again in a moment.",
   503: "The server is busy. Try again in a moment.",
 };
@@ -45,9 +47,11 @@ export async function readFault(answer: Response): Promise<Fault> {
   try {
     document = await answer.clone().json();
   } catch {
-    // An answer without JSON, such as a proxy's page, has only its status to tell.
+    // An answer without JSON, such as the page of a proxy, has only its status.
   }
-  return faultOf(answer.status, document, requestId);
+  const retryAfter = Number(answer.headers.get("retry-after") ?? NaN);
+  const { status, message, fields, requestId: id } = faultOf(answer.status, document, requestId);
+  return new Fault(status, message, fields, id, Number.isFinite(retryAfter) ? retryAfter : null);
 }
 
 export function faultOf(status: number, document: unknown, requestId: string | null): Fault {
@@ -82,7 +86,7 @@ function fieldsOf(violations: Violation[]): Record<string, string> {
   return fields;
 }
 
-/** What is wrong with the nodes of a workflow, by `node/input`. */
+/** Errors of the nodes of a workflow, by `node/input`. */
 function nodeFields(nodes: unknown): Record<string, string> {
   const fields: Record<string, string> = {};
   for (const [node, found] of Object.entries(isRecord(nodes) ? nodes : {})) {

@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, documentOf } from "./client";
 import type { components } from "./schema";
+import { useMe } from "./session";
 import type { JsonSchema } from "../forms/schema";
 
-export type CatalogModel = components["schemas"]["ModelListEntry"];
+export type CatalogModel = components["schemas"]["ModelShown"];
 export type Modality = "image" | "video" | "audio" | "text" | "3d";
 
 export const MODALITIES: readonly (readonly [Modality, string])[] = [
@@ -14,18 +15,24 @@ export const MODALITIES: readonly (readonly [Modality, string])[] = [
   ["3d", "3D"],
 ];
 
-const PAGE = 100;
+const PAGE = 200;
 
-/** Every model that the caller may run; searching it needs no further call. */
+/** Who made a model: the first part of its id. */
+export function makerOf(id: string): string {
+  return id.slice(0, id.indexOf("/"));
+}
+
+/** Every model that the workspace may run; searching it needs no further call. */
 export function useCatalog() {
+  const { workspace } = useMe();
   return useQuery({
-    queryKey: ["catalog"],
+    queryKey: ["catalog", workspace],
     queryFn: async () => {
       const models: CatalogModel[] = [];
       let cursor: string | undefined;
       do {
-        const page = await documentOf(api.GET("/v2/models", { params: { query: { limit: PAGE, cursor } } }));
-        models.push(...page.data);
+        const page = await documentOf(api.GET("/api/admin/v1/models", { params: { query: { workspace, limit: PAGE, cursor } } }));
+        models.push(...page.items);
         cursor = page.next_cursor ?? undefined;
       } while (cursor);
       return models;
@@ -34,11 +41,21 @@ export function useCatalog() {
   });
 }
 
+/** A model with its prices and the providers that serve it. */
 export function useModel(provider: string, model: string) {
+  const { workspace } = useMe();
   return useQuery({
-    queryKey: ["model", provider, model],
-    queryFn: () => documentOf(api.GET("/v2/models/{provider}/{model}", { params: { path: { provider, model } } })),
+    queryKey: ["model", workspace, provider, model],
+    queryFn: () => documentOf(api.GET("/api/admin/v1/models/{provider}/{model}", { params: { path: { provider, model }, query: { workspace } } })),
     staleTime: 60_000,
+  });
+}
+
+/** The keys that a workspace has at providers itself, without the keys. */
+export function useProviderKeys(workspace: string) {
+  return useQuery({
+    queryKey: ["provider-keys", workspace],
+    queryFn: () => documentOf(api.GET("/api/admin/v1/workspaces/{workspace}/provider-keys", { params: { path: { workspace } } })),
   });
 }
 

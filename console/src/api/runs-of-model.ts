@@ -1,8 +1,9 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useEffect, useState } from "react";
 import { api, documentOf, send, sendJson } from "./client";
+import { newId } from "../browser";
 import { Fault } from "./faults";
-import type { Entry } from "../history/store";
+import { type Entry, keep } from "../history/store";
 import { type Result, readResult } from "../results/extract";
 import { makeThumbnail } from "../results/thumbnail";
 
@@ -18,7 +19,7 @@ function useRested<T>(value: T, milliseconds: number): T {
   return rested;
 }
 
-/** What a run with this body would cost, asked again whenever the typing rests. */
+/** The price of a run with this body, asked for again whenever the typing rests. */
 export function useEstimate(id: string, body: Body) {
   const text = useRested(JSON.stringify(body), 400);
   const [provider = "", model = ""] = id.split("/");
@@ -33,13 +34,11 @@ export function useEstimate(id: string, body: Body) {
   });
 }
 
-type Made = Omit<Entry, "owner" | "workspace">;
-
 export type WorkState =
   | { kind: "idle" }
-  | { kind: "running"; since: number }
+  | { kind: "running"; since: number; isWaiting: boolean }
   | { kind: "queued"; since: number; id: string; position: number; isBegun: boolean }
-  | { kind: "done"; entry: Made }
+  | { kind: "done"; entry: Entry }
   | { kind: "failed"; fault: Fault };
 
 export interface Work {
@@ -50,48 +49,44 @@ export interface Work {
 
 const POLL_MILLISECONDS = 700;
 
-/** One run at a time of a model, at once or through the queue, and how it stands. */
-export function useWork(model: string, modality: string | null): Work {
+/** One run of a model at a time, at once or through the queue, and its state. */
+export function useWork(model: string, modality: string | null, owner: string, workspace: string): Work {
+  const queries = useQueryClient();
   const [state, setState] = useState<WorkState>({ kind: "idle" });
-  const isThere = useRef(true);
-  useEffect(() => {
-    isThere.current = true;
-    return () => {
-      isThere.current = false;
-    };
-  }, []);
   const path = `/v2/models/${model}`;
 
   const finish = useCallback(
     async (body: Body, since: number, id: string, answer: Response) => {
       const result = await readResult(answer, modality);
-      const entry = await entryOf(model, body, since, id, result, creditsOf(answer));
+      const entry = { ...(await entryOf(model, body, since, id, result, creditsOf(answer))), owner, workspace };
       setState({ kind: "done", entry });
+      await keep(entry); // also where the reader has left the page meanwhile
+      void queries.invalidateQueries({ queryKey: ["history"] });
+      void queries.invalidateQueries({ queryKey: ["workspace"] });
     },
-    [model, modality],
+    [model, modality, owner, workspace, queries],
   );
 
   const start = useCallback(
     async (body: Body, isQueued: boolean) => {
       const since = Date.now();
-      setState({ kind: "running", since });
+      const running = (isWaiting: boolean) => setState({ kind: "running", since, isWaiting });
+      running(false);
       try {
         if (!isQueued) {
-          const answer = await sendJson(path, body);
+          const answer = await runOnce(path, body, () => running(true));
           await finish(body, since, requestIdOf(answer), answer);
           return;
         }
         const submitted = await (await sendJson(`${path}/requests`, body)).json();
         const id: string = submitted.request_id;
         let status = submitted;
-        while (status.status !== "COMPLETED" && isThere.current) {
+        while (status.status !== "COMPLETED") {
           setState({ kind: "queued", since, id, position: status.queue_position, isBegun: status.status === "IN_PROGRESS" });
           await new Promise((resolve) => setTimeout(resolve, POLL_MILLISECONDS));
           status = await askPatiently(`${path}/requests/${id}/status`);
         }
-        if (isThere.current) {
-          await finish(body, since, id, await send(`${path}/requests/${id}`));
-        }
+        await finish(body, since, id, await send(`${path}/requests/${id}`));
       } catch (error) {
         setState({ kind: "failed", fault: error instanceof Fault ? error : new Fault(0, String(error)) });
       }
@@ -101,10 +96,27 @@ export function useWork(model: string, modality: string | null): Work {
 
   const cancel = useCallback(async () => {
     if (state.kind === "queued") {
-      await send(`${path}/requests/${state.id}/cancel`, { method: "PUT" }).catch(() => null); // 409: it has ended already
+      await send(`${path}/requests/${state.id}/cancel`, { method: "PUT" }).catch(() => null); // 409: it ended before
     }
   }, [path, state]);
   return { state, start, cancel };
+}
+
+/** Run a model; where the connection is lost meanwhile, the same call is sent again, and its key makes sure that it runs once. */
+async function runOnce(path: string, body: Body, onLost: () => void): Promise<Response> {
+  const headers = { "Idempotency-Key": newId() };
+  for (let isAgain = false; ; isAgain = true) {
+    try {
+      return await sendJson(path, body, { headers });
+    } catch (error) {
+      const isStillRunning = error instanceof Fault && isAgain && error.status === 409 && error.retryAfterSeconds !== null;
+      if (!(error instanceof Fault && (error.status === 0 || isStillRunning))) {
+        throw error;
+      }
+      onLost();
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+    }
+  }
 }
 
 /** Ask for a status until it is answered: a queued run goes on while the connection is away. */
@@ -122,8 +134,8 @@ async function askPatiently(path: string): Promise<any> {
   }
 }
 
-async function entryOf(model: string, body: Body, since: number, id: string, result: Result, cost: string | null): Promise<Made> {
-  const first = result.media[0];
+async function entryOf(model: string, body: Body, since: number, id: string, result: Result, cost: string | null): Promise<Omit<Entry, "owner" | "workspace">> {
+  const first = result.media.find(({ kind }) => kind === "image" || kind === "video"); // of a 3D model, its preview
   const source = first && ("blob" in first.source ? first.source.blob : "url" in first.source ? first.source.url : null);
   return {
     ...result,
@@ -142,7 +154,7 @@ function headerOf(answer: Response, ending: string): string | null {
 }
 
 function requestIdOf(answer: Response): string {
-  return headerOf(answer, "-request-id") ?? crypto.randomUUID();
+  return headerOf(answer, "-request-id") ?? newId();
 }
 
 const CREDITS_PER_DOLLAR = 211;

@@ -7,7 +7,7 @@ import type { components } from "./schema";
 export type Me = components["schemas"]["Me"];
 export type Role = "owner" | "member" | "viewer";
 
-/** Where the session stands: `ended` is one that was open in this page, whose pages stay under the login. */
+/** The state of the session: `ended` is one that was open in this page, whose pages stay under the login. */
 type State = { kind: "unknown" } | { kind: "none" } | { kind: "open" | "ended"; me: Me } | { kind: "failed"; fault: Fault };
 
 interface Session {
@@ -58,7 +58,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     const key = new URLSearchParams(location.hash.slice(1)).get("key");
     if (key) {
       // The link that the server prints has the key behind the hash, which no server or proxy sees.
-      history.replaceState(null, "", location.pathname);
+      history.replaceState(null, "", location.pathname + location.search);
       api
         .POST("/api/admin/v1/sessions", { body: { key } })
         .then(({ data }) => open(data!.me, data!.csrf_token))
@@ -108,7 +108,7 @@ export function useSession(): Session {
   return session;
 }
 
-/** Who is signed in, and what they may in the chosen workspace; only below the login. */
+/** Who is signed in, and what they may do in the chosen workspace; only below the login. */
 export function useMe(): { me: Me; workspace: string; role: Role | null; isOperator: boolean; mayChange: boolean; mayRun: boolean } {
   const { state, workspace } = useSession();
   if (state.kind !== "open" && state.kind !== "ended") {
@@ -117,5 +117,5 @@ export function useMe(): { me: Me; workspace: string; role: Role | null; isOpera
   const { me } = state;
   const role = (me.workspaces.find((one) => one.name === workspace)?.role ?? null) as Role | null;
   const isOperator = me.is_operator;
-  return { me, workspace, role, isOperator, mayChange: isOperator || role === "owner", mayRun: isOperator || role !== "viewer" };
+  return { me, workspace, role, isOperator, mayChange: isOperator || role === "owner", mayRun: isOperator || role === "owner" || role === "member" };
 }

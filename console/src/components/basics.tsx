@@ -1,6 +1,8 @@
-import { type LucideIcon, Check, Copy, Inbox, X } from "lucide-react";
+import { type LucideIcon, ArrowLeft, Check, Copy, Inbox, Lock, X } from "lucide-react";
 import { type ButtonHTMLAttributes, type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { Link, useSearchParams } from "wouter";
 import { Fault } from "../api/faults";
+import { copyText } from "../browser";
 
 type Look = "primary" | "danger" | "quiet" | "";
 
@@ -37,7 +39,16 @@ export function PageHead({ title, children, actions }: { title: string; children
   );
 }
 
-/** What stands where nothing is yet: a sentence, and a button that changes it. */
+/** The way back from a page of one thing to the list that it is in. */
+export function BackLink({ href, children }: { href: string; children: ReactNode }) {
+  return (
+    <Link className="back" href={href}>
+      <ArrowLeft size={15} aria-hidden="true" /> {children}
+    </Link>
+  );
+}
+
+/** Stands where nothing is yet: a sentence, and a button that changes it. */
 export function Empty({ icon: Icon = Inbox, children, action }: { icon?: LucideIcon; children: ReactNode; action?: ReactNode }) {
   return (
     <div className="empty">
@@ -57,12 +68,22 @@ export function Loading({ children = "Loading…" }: { children?: ReactNode }) {
   );
 }
 
+/** Stands where somebody's role does not suffice. */
+export function ForOthers({ title, who }: { title: string; who: string }) {
+  return (
+    <>
+      <PageHead title={title} />
+      <Empty icon={Lock} action={<Link className="button" href="/explore">Go to Explore</Link>}>{`This page is for ${who}.`}</Empty>
+    </>
+  );
+}
+
 export function FaultNotice({ error, retry }: { error: unknown; retry?: () => void }) {
   const fault = error instanceof Fault ? error : null;
   return (
     <div className="notice bad" role="alert">
-      <p>{fault ? fault.message : "Something went wrong in the console. Load the page again."}</p>
-      {fault?.requestId && <p className="small">Request {fault.requestId}</p>}
+      <p>{fault ? fault.message : "Something went wrong in the console. Reload the page."}</p>
+      {fault?.requestId && <p className="small">Request id: <code>{fault.requestId}</code></p>}
       {retry && (
         <p>
           <Button size="small" onClick={retry}>
@@ -74,7 +95,7 @@ export function FaultNotice({ error, retry }: { error: unknown; retry?: () => vo
   );
 }
 
-/** What stands for something that is loaded: that it is, why it cannot be, or the thing itself. */
+/** Something that is loaded: that it is under way, why it failed, or the thing itself. */
 export function Loaded<T>({ query, children }: { query: { data: T | undefined; error: unknown; refetch(): unknown }; children: (data: T) => ReactNode }) {
   if (query.data !== undefined) {
     return <>{children(query.data)}</>;
@@ -91,6 +112,16 @@ interface FieldProperties {
   className?: string;
 }
 
+/** A sentence about a field; what stands between backticks in a schema's own words is shown as code. */
+export function Hint({ id, children }: { id?: string; children: ReactNode }) {
+  const parts = typeof children === "string" ? children.split(/`([^`]+)`/) : [];
+  return (
+    <p className="hint" id={id}>
+      {parts.length > 1 ? parts.map((part, at) => (at % 2 === 1 ? <code key={at}>{part}</code> : part)) : children}
+    </p>
+  );
+}
+
 export function Field({ label, hint, fault, children, className = "" }: FieldProperties) {
   const id = useId();
   const described = [hint && `${id}-hint`, fault && `${id}-fault`].filter(Boolean).join(" ") || undefined;
@@ -98,11 +129,7 @@ export function Field({ label, hint, fault, children, className = "" }: FieldPro
     <div className={`field ${className}`}>
       <label htmlFor={id}>{label}</label>
       {children({ id, "aria-describedby": described, "aria-invalid": fault ? true : undefined })}
-      {hint && (
-        <p className="hint" id={`${id}-hint`}>
-          {hint}
-        </p>
-      )}
+      {hint && <Hint id={`${id}-hint`}>{hint}</Hint>}
       {fault && (
         <p className="fault" id={`${id}-fault`} role="alert">
           {fault}
@@ -150,8 +177,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
       size="small"
       icon={isCopied ? Check : Copy}
       onClick={async () => {
-        await navigator.clipboard.writeText(text);
-        setCopied(true);
+        setCopied(await copyText(text));
         setTimeout(() => setCopied(false), 1600);
       }}
     >
@@ -160,7 +186,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
   );
 }
 
-/** A secret right after it was made: the only time that anybody sees it. */
+/** A secret right after it was created: the only time that anybody sees it. */
 export function Secret({ value }: { value: string }) {
   return (
     <div className="stack tight">
@@ -168,14 +194,18 @@ export function Secret({ value }: { value: string }) {
         <code>{value}</code>
         <CopyButton text={value} />
       </div>
-      <p className="small soft">It is shown this once. Keep it where secrets are kept.</p>
+      <p className="small soft">Copy it now: it is shown only once.</p>
     </div>
   );
 }
 
 export function Tabs<T extends string>({ label, tabs, chosen, onChoose }: { label: string; tabs: readonly (readonly [T, string])[]; chosen: T; onChoose: (tab: T) => void }) {
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a row of tabs may be wider than its page
+  }, [chosen]);
   return (
-    <div className="tabs" role="tablist" aria-label={label}>
+    <div ref={list} className="tabs" role="tablist" aria-label={label}>
       {tabs.map(([name, title], at) => (
         <button
           key={name}
@@ -202,16 +232,51 @@ export function Tabs<T extends string>({ label, tabs, chosen, onChoose }: { labe
   );
 }
 
+/** Tabs whose choice is in the address, so that a link can open any of them. */
+export function useTab<T extends string>(tabs: readonly (readonly [T, string])[]): [T, (tab: T) => void] {
+  const [search, setSearch] = useSearchParams();
+  const first = tabs[0]![0];
+  const chosen = tabs.find(([name]) => name === search.get("tab"))?.[0] ?? first;
+  const choose = (tab: T) => setSearch(tab === first ? new URLSearchParams() : new URLSearchParams({ tab }), { replace: true });
+  return [chosen, choose];
+}
+
+/** Names and values, such as the figures of a run. */
+export function Facts({ children }: { children: ReactNode }) {
+  return <dl className="facts">{children}</dl>;
+}
+
+export function Fact({ name, children }: { name: ReactNode; children: ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+export function Figure({ label, value, children }: { label: string; value: ReactNode; children?: ReactNode }) {
+  return (
+    <div className="figure">
+      <div className="label">{label}</div>
+      <div className="value">{value}</div>
+      {children && <div className="small soft">{children}</div>}
+    </div>
+  );
+}
+
 const TONES: Record<string, string> = {
   succeeded: "good",
-  completed: "good",
   ready: "good",
   active: "good",
   configured: "good",
   live: "good",
   on: "good",
+  prepared: "good",
+  delivered: "good",
   failed: "bad",
   refused: "bad",
+  unavailable: "bad",
   expired: "bad",
   lost: "bad",
   revoked: "bad",
@@ -219,16 +284,20 @@ const TONES: Record<string, string> = {
   cooling: "warn",
   cooldown: "warn",
   canceled: "warn",
-  cancelled: "warn",
   canceling: "warn",
   suspended: "warn",
+  stopped: "warn",
+  not_ready: "accent",
   running: "accent",
-  in_progress: "accent",
   dispatched: "accent",
   accepted: "accent",
   preparing: "accent",
 };
 
+/** What the cloud API calls otherwise than the other APIs: people read one word for one state. */
+const SAME_AS: Record<string, string> = { completed: "succeeded", cancelled: "canceled", in_progress: "running" };
+
 export function StateTag({ state }: { state: string }) {
-  return <span className={`tag ${TONES[state.toLowerCase()] ?? ""}`}>{state.replace(/_/g, " ")}</span>;
+  const shown = SAME_AS[state] ?? state;
+  return <span className={`tag ${TONES[shown.toLowerCase()] ?? ""}`}>{shown.replace(/_/g, " ")}</span>;
 }

@@ -16,7 +16,7 @@ interface FormDialogProperties {
   fields?: readonly string[];
 }
 
-/** A form in a dialog: the server's own message at the field that it is about, and a secret shown once. */
+/** A form in a dialog: it shows the message of the server at its field, and a secret once. */
 export function FormDialog({ title, action, isDangerous = false, onSubmit, onClose, children, fields = [] }: FormDialogProperties) {
   const [fault, setFault] = useState<Fault | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -47,9 +47,9 @@ export function FormDialog({ title, action, isDangerous = false, onSubmit, onClo
           setBusy(true);
           setFault(null);
           try {
-            const made = await onSubmit();
-            if (made) {
-              setSecret(made);
+            const secret = await onSubmit();
+            if (secret) {
+              setSecret(secret);
             } else {
               onClose();
             }

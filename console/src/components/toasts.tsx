@@ -11,7 +11,7 @@ interface Toast {
 
 interface Toasts {
   tell(message: string): void;
-  /** Say what went wrong, in the server's words. */
+  /** Show what went wrong, in the words of the server. */
   tellFault(error: unknown): void;
 }
 
@@ -19,7 +19,7 @@ const ToastsContext = createContext<Toasts>({ tell: () => undefined, tellFault: 
 const SECONDS = 6;
 let last = 0;
 
-/** Short notes of what was done, which go by themselves; each is read out. */
+/** Short messages that disappear by themselves; screen readers read each of them. */
 export function ToastsProvider({ children }: { children: ReactNode }) {
   const [toasts, setToasts] = useState<Toast[]>([]);
   const drop = useCallback((id: number) => setToasts((all) => all.filter((one) => one.id !== id)), []);

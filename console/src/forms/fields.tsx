@@ -1,6 +1,6 @@
 import { Dices, Plus, Trash2 } from "lucide-react";
 import { useId, useState } from "react";
-import { Button, Field } from "../components/basics";
+import { Button, Field, Hint } from "../components/basics";
 import { words } from "../format";
 import { FileField } from "./file-field";
 import { MaskField } from "./mask-field";
@@ -92,9 +92,7 @@ function BooleanField({ name, schema, value, onChange, faults, path }: FieldProp
         <input id={id} type="checkbox" checked={Boolean(value ?? schema.default ?? false)} aria-describedby={`${id}-hint`} onChange={(event) => onChange(event.target.checked)} />
         <span>{words(name)}</span>
       </label>
-      <p className="hint" id={`${id}-hint`}>
-        {schema.description}
-      </p>
+      <Hint id={`${id}-hint`}>{schema.description}</Hint>
       {faults[path] && <p className="fault" role="alert">{faults[path]}</p>}
     </div>
   );
@@ -124,7 +122,7 @@ function NumberField(properties: FieldProperties) {
           <input {...control} className="input grow number" type="number" inputMode={isWhole ? "numeric" : "decimal"} min={minimum} max={maximum} step={step}
             placeholder={usual ?? (isSeed ? "random" : undefined)} value={shown} onChange={(event) => read(event.target.value)} />
           {isSeed && (
-            <Button icon={Dices} aria-label="Take a random seed" title="Take a random seed"
+            <Button icon={Dices} aria-label="Choose a random seed" title="Choose a random seed"
               onClick={() => onChange(Math.floor(Math.random() * Math.min(maximum ?? SEEDS, SEEDS)))} />
           )}
         </div>
@@ -165,7 +163,7 @@ function ListField(properties: FieldProperties) {
     <fieldset className="field">
       <legend>{labelOf(properties)}</legend>
       <div className="stack">
-        {schema.description && <p className="hint">{schema.description}</p>}
+        {schema.description && <Hint>{schema.description}</Hint>}
         {items.map((one, at) => (
           <div className="row" key={at}>
             <div className="grow">
@@ -196,7 +194,7 @@ function ObjectField(properties: FieldProperties) {
   return (
     <fieldset className="field">
       <legend>{labelOf(properties)}</legend>
-      {schema.description && <p className="hint">{schema.description}</p>}
+      {schema.description && <Hint>{schema.description}</Hint>}
       <ObjectFields schema={schema} body={body} onChange={onChange} path={path} faults={faults} />
     </fieldset>
   );
@@ -273,7 +271,7 @@ function typeOf(value: unknown): string {
   return Array.isArray(value) ? "array" : typeof value;
 }
 
-/** What no form can say: JSON, written by hand. */
+/** JSON, written by hand, for what no form can express. */
 export function JsonField(properties: FieldProperties) {
   const { schema, value, onChange, faults, path } = properties;
   const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
@@ -288,7 +286,7 @@ export function JsonField(properties: FieldProperties) {
               onChange(event.target.value.trim() === "" ? undefined : JSON.parse(event.target.value));
               setFault("");
             } catch (error) {
-              setFault(`This is no JSON: ${(error as Error).message}`);
+              setFault(`This is not valid JSON: ${(error as Error).message}`);
             }
           }} />
       )}

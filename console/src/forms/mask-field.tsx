@@ -1,6 +1,6 @@
 import { Brush, Eraser, Trash2 } from "lucide-react";
 import { type PointerEvent, useEffect, useRef, useState } from "react";
-import { Button } from "../components/basics";
+import { Button, Hint } from "../components/basics";
 import { words } from "../format";
 import type { FieldProperties } from "./fields";
 import { FileField } from "./file-field";
@@ -18,14 +18,14 @@ export function MaskField(properties: FieldProperties) {
     return (
       <div className="stack tight">
         <FileField {...properties} />
-        {!properties.value && fileFormOf(schema) !== "link" && <p className="hint soft small">Choose the picture first to draw the mask over it.</p>}
+        {!properties.value && fileFormOf(schema) !== "link" && <p className="hint soft small">Choose the picture first, then draw the mask over it.</p>}
       </div>
     );
   }
   return <Drawing {...properties} picture={picture} />;
 }
 
-/** Whether the marked part is what becomes transparent, rather than white on black. */
+/** Whether the marked part becomes transparent, rather than white on black. */
 function isByAlpha(schema: JsonSchema): boolean {
   return /transparent|alpha/i.test(schema.description ?? "");
 }
@@ -76,7 +76,7 @@ function Drawing({ name, schema, onChange, faults, path, picture }: FieldPropert
   return (
     <div className="field" role="group" aria-label={words(name)}>
       <span className="label">{words(name)}</span>
-      <p className="hint">Mark the part that is to change. {schema.description}</p>
+      <Hint>{`Paint over the part that should change. ${schema.description ?? ""}`}</Hint>
       <div className="mask">
         <img src={picture} alt="The picture under the mask" />
         <canvas
@@ -84,7 +84,7 @@ function Drawing({ name, schema, onChange, faults, path, picture }: FieldPropert
           width={size.width}
           height={size.height}
           role="img"
-          aria-label="Mark what is to change; by keyboard, mark all of it with the button below"
+          aria-label="Paint over the part that should change; with the keyboard, use the button Mark all below"
           onPointerDown={(event) => {
             event.currentTarget.setPointerCapture(event.pointerId);
             draw(place(event));

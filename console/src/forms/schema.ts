@@ -1,4 +1,4 @@
-/** JSON Schema, as far as forms are made of it. Whatever it cannot say is written as JSON by hand; the server checks it all. */
+/** The part of JSON Schema that forms are made of. The rest is written as JSON by hand; the server checks everything. */
 export interface JsonSchema {
   type?: string | string[];
   title?: string;

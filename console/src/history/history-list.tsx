@@ -16,7 +16,7 @@ interface HistoryListProperties {
   onTakeOver: (entry: Entry) => void;
 }
 
-/** What was made with a model in this browser; any two can be looked at side by side. */
+/** Earlier results of a model in this browser; any two can be compared side by side. */
 export function HistoryList({ model, shown, onShow, onTakeOver }: HistoryListProperties) {
   const { me, workspace } = useMe();
   const queries = useQueryClient();
@@ -30,7 +30,7 @@ export function HistoryList({ model, shown, onShow, onTakeOver }: HistoryListPro
         if (entries.length === 0) {
           return (
             <Empty action={<Button size="small" onClick={() => window.scrollTo({ top: 0, behavior: "smooth" })}>Go to the form</Button>}>
-              Nothing was made with this model in this browser yet. Runs of other programs are on the page Runs.
+              You have not run this model in this browser yet. The page Runs lists the runs of programs too.
             </Empty>
           );
         }
@@ -38,9 +38,9 @@ export function HistoryList({ model, shown, onShow, onTakeOver }: HistoryListPro
         return (
           <div className="stack">
             <div className="row spread">
-              <p className="soft small">Kept in this browser. Mark two to compare them.</p>
+              <p className="soft small">Stored in this browser. Select two to compare them.</p>
               <Button size="small" disabled={pair.length < 2} onClick={() => setComparing(true)}>
-                Compare two
+                Compare
               </Button>
             </div>
             <ul className="history">
@@ -61,7 +61,7 @@ export function HistoryList({ model, shown, onShow, onTakeOver }: HistoryListPro
                     </label>
                     <span className="row">
                       <Button size="small" look="quiet" icon={RotateCcw} aria-label="Run again with changes" title="Run again with changes" onClick={() => onTakeOver(one)} />
-                      <Button size="small" look="quiet" icon={Trash2} aria-label="Forget it" title="Forget it"
+                      <Button size="small" look="quiet" icon={Trash2} aria-label="Delete from the history" title="Delete from the history"
                         onClick={() => void forget(one.id).then(() => queries.invalidateQueries({ queryKey: ["history"] }))} />
                     </span>
                   </span>
@@ -104,7 +104,7 @@ function Comparison({ pair, onClose }: { pair: [Entry, Entry]; onClose: () => vo
         </div>
         <div className="table-box">
           <table className="table">
-            <caption className="visually-hidden">What was asked for</caption>
+            <caption className="visually-hidden">Inputs of the two runs</caption>
             <thead>
               <tr>
                 <th scope="col">Field</th>

@@ -1,10 +1,10 @@
 import { type DBSchema, openDB } from "idb";
 import type { Media } from "../results/extract";
 
-/** What was made in this browser: what was asked, what came of it, and a small picture. It never leaves the browser. */
+/** A run made in this browser: its input, its result and a small picture. It never leaves the browser. */
 export interface Entry {
   id: string;
-  /** Whose it is: another member who signs in here does not see it. */
+  /** The member who made it: another one who signs in here does not see it. */
   owner: string;
   workspace: string;
   model: string;
@@ -42,7 +42,7 @@ function range(owner: string, workspace: string, model: string): IDBKeyRange {
   return IDBKeyRange.bound([owner, workspace, model, 0], [owner, workspace, model, Infinity]);
 }
 
-/** What was made with a model, the newest first. */
+/** The runs of a model, the newest first. */
 export async function entriesOf(owner: string, workspace: string, model: string): Promise<Entry[]> {
   const db = await open();
   return (await db.getAllFromIndex("entries", "byModel", range(owner, workspace, model))).reverse();

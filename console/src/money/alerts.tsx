@@ -18,7 +18,7 @@ const KINDS: readonly (readonly [Kind, string, string])[] = [
   ["slack", "Slack-compatible webhook", "https://…"],
 ];
 
-/** Who is told when money runs out, and what they were told. */
+/** Where alerts of budgets are sent, and which were sent. */
 export function Alerts() {
   const { workspace, mayChange } = useMe();
   const queries = useQueryClient();
@@ -40,13 +40,13 @@ export function Alerts() {
     <div className="stack wide">
       <section className="card stack">
         <div className="row spread">
-          <h2>Who is told</h2>
+          <h2>Channels</h2>
           {(channels.data?.items.length ?? 0) > 0 && add}
         </div>
         <Loaded query={channels}>
           {({ items }) =>
             items.length === 0 ? (
-              <Empty icon={BellRing} action={add || <Button onClick={() => void channels.refetch()}>Look again</Button>}>Nobody is told yet when a budget runs out.</Empty>
+              <Empty icon={BellRing} action={add || <Button onClick={() => void channels.refetch()}>Refresh</Button>}>Nobody is alerted yet when a budget runs out.</Empty>
             ) : (
               <ul className="stack tight">
                 {items.map((one) => (
@@ -57,8 +57,8 @@ export function Alerts() {
                     {mayChange && (
                       <span className="row">
                         <Button size="small" icon={Send}
-                          onClick={() => void api.POST("/api/admin/v1/workspaces/{workspace}/alert-channels/{channel_id}/test", { params: { path: { workspace, channel_id: one.id } } }).then(() => tell("A test is on its way."), tellFault)}>
-                          Try it
+                          onClick={() => void api.POST("/api/admin/v1/workspaces/{workspace}/alert-channels/{channel_id}/test", { params: { path: { workspace, channel_id: one.id } } }).then(() => tell("A test alert is on its way."), tellFault)}>
+                          Send a test
                         </Button>
                         <Button size="small" look="quiet" icon={Trash2} aria-label={`Delete the channel ${one.target}`}
                           onClick={() => void api.DELETE("/api/admin/v1/workspaces/{workspace}/alert-channels/{channel_id}", { params: { path: { workspace, channel_id: one.id } } }).then(again, tellFault)} />
@@ -72,11 +72,11 @@ export function Alerts() {
         </Loaded>
       </section>
       <section className="card stack">
-        <h2>What was told</h2>
+        <h2>Sent alerts</h2>
         <Loaded query={alerts.query}>
           {() =>
             alerts.rows.length === 0 ? (
-              <Empty icon={BellRing} action={<Button onClick={() => void alerts.query.refetch()}>Look again</Button>}>Nothing had to be told yet.</Empty>
+              <Empty icon={BellRing} action={<Button onClick={() => void alerts.query.refetch()}>Refresh</Button>}>No alert has been sent yet.</Empty>
             ) : (
               <ul className="stack tight">
                 {alerts.rows.map((one) => (

@@ -1,4 +1,4 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Pencil, PiggyBank, Plus, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { api, documentOf } from "../api/client";
@@ -23,7 +23,7 @@ const SCOPES: readonly (readonly [Scope, string])[] = [
 ];
 const PERIODS: readonly Period[] = ["day", "month", "total"];
 
-/** What may be spent, on what, and how much of it is. */
+/** Limits of spend, and how much of each is used. */
 export function Budgets() {
   const { workspace, mayChange } = useMe();
   const queries = useQueryClient();
@@ -34,6 +34,8 @@ export function Budgets() {
     (cursor) => documentOf(api.GET("/api/admin/v1/workspaces/{workspace}/budgets", { params: { path: { workspace }, query: { cursor } } })),
     10,
   );
+  const keys = useKeys();
+  const nameOf = (one: Budget) => titleOf(one, keys);
   const again = () => queries.invalidateQueries({ queryKey: ["budgets"] });
   const make = mayChange && (
     <Button look="primary" icon={Plus} onClick={() => setAsked({ kind: "new" })}>
@@ -45,8 +47,8 @@ export function Budgets() {
       {() => (
         <div className="stack">
           {list.rows.length === 0 ? (
-            <Empty icon={PiggyBank} action={make || <Button onClick={() => void list.query.refetch()}>Look again</Button>}>
-              No budget is set: the workspace may spend all that it has.
+            <Empty icon={PiggyBank} action={make || <Button onClick={() => void list.query.refetch()}>Refresh</Button>}>
+              No budget is set: the workspace may spend its whole balance.
             </Empty>
           ) : (
             <>
@@ -54,8 +56,8 @@ export function Budgets() {
               <ul className="budgets">
                 {list.rows.map((one) => (
                   <li className="card stack tight" key={one.id}>
-                    <div className="row spread">
-                      <h3>{nameOf(one)}</h3>
+                    <div className="row spread single">
+                      <h2>{nameOf(one)}</h2>
                       {mayChange && (
                         <div className="row">
                           <Button size="small" look="quiet" icon={Pencil} aria-label={`Change the budget of ${nameOf(one)}`} onClick={() => setAsked({ kind: "change", budget: one })} />
@@ -65,11 +67,11 @@ export function Budgets() {
                     </div>
                     <progress max={Number(one.limit) || 1} value={Number(one.spent) + Number(one.held)} aria-label={`Spent of the budget of ${nameOf(one)}`} />
                     <p className="small number">
-                      <strong>{roundDollars(one.spent)}</strong> of {dollars(one.limit)} {one.period === "total" ? "in all" : `this ${one.period}`}
+                      <strong>{roundDollars(one.spent)}</strong> of {dollars(one.limit)} {one.period === "total" ? "in total" : one.period === "day" ? "today" : "this month"}
                       {Number(one.held) > 0 && `, ${roundDollars(one.held)} held`}
                     </p>
                     <p className="small soft">
-                      Told at {one.thresholds.map((share) => `${share} %`).join(", ") || "no share"}. {one.is_enforced ? "Runs beyond it are refused." : "Runs beyond it go on."}
+                      {one.thresholds.length > 0 ? `Alerts at ${one.thresholds.map((share) => `${share} %`).join(", ")}.` : "No alerts."} {one.is_enforced ? "Runs beyond it are refused." : "Runs beyond it are allowed."}
                     </p>
                   </li>
                 ))}
@@ -80,13 +82,13 @@ export function Budgets() {
           {asked?.kind === "new" && <BudgetForm onClose={() => setAsked(null)} onDone={again} />}
           {asked?.kind === "change" && <BudgetForm budget={asked.budget} onClose={() => setAsked(null)} onDone={again} />}
           {asked?.kind === "delete" && (
-            <FormDialog title={`Delete the budget of ${nameOf(asked.budget)}?`} action="Delete" isDangerous onClose={() => setAsked(null)}
+            <FormDialog title={`Delete the budget: ${nameOf(asked.budget)}?`} action="Delete" isDangerous onClose={() => setAsked(null)}
               onSubmit={async () => {
                 await api.DELETE("/api/admin/v1/workspaces/{workspace}/budgets/{budget_id}", { params: { path: { workspace, budget_id: asked.budget.id } } });
                 tell("The budget was deleted.");
                 await again();
               }}>
-              {() => <p>What was spent stays in the ledger; nothing bounds it any more.</p>}
+              {() => <p>The ledger keeps what was spent. Runs are no longer limited by this budget.</p>}
             </FormDialog>
           )}
         </div>
@@ -95,12 +97,30 @@ export function Budgets() {
   );
 }
 
-function nameOf(budget: Budget): string {
-  return budget.scope === "workspace" ? "the workspace" : `${budget.scope} ${budget.subject ?? ""}`;
+type Key = components["schemas"]["KeyShown"];
+
+/** The keys of the workspace, to be named and chosen. */
+function useKeys(): readonly Key[] {
+  const { workspace } = useMe();
+  const keys = useQuery({
+    queryKey: ["keys-named", workspace],
+    queryFn: () => documentOf(api.GET("/api/admin/v1/workspaces/{workspace}/keys", { params: { path: { workspace }, query: { limit: 200 } } })),
+    staleTime: 30_000,
+  });
+  return keys.data?.items ?? [];
+}
+
+function titleOf({ scope, subject }: Pick<Budget, "scope" | "subject">, keys: readonly Key[]): string {
+  if (scope === "workspace") {
+    return "Whole workspace";
+  }
+  const key = scope === "key" ? keys.find((one) => one.id === subject) : undefined;
+  return `${words(scope)} ${key ? key.label || key.hint : (subject ?? "")}`;
 }
 
 function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () => void; onDone: () => Promise<unknown> }) {
   const { workspace } = useMe();
+  const keys = useKeys();
   const [scope, setScope] = useState<Scope>((budget?.scope as Scope) ?? "workspace");
   const [subject, setSubject] = useState(budget?.subject ?? "");
   const [limit, setLimit] = useState(budget?.limit ?? "");
@@ -109,7 +129,7 @@ function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () 
   const [isEnforced, setEnforced] = useState(budget?.is_enforced ?? true);
   const shares = thresholds.split(/[,\s]+/).filter(Boolean).map(Number);
   return (
-    <FormDialog title={budget ? `Change the budget of ${nameOf(budget)}` : "Set a budget"} action={budget ? "Change" : "Set the budget"} onClose={onClose} fields={["scope", "subject", "limit", "period", "thresholds"]}
+    <FormDialog title={budget ? `Change the budget: ${titleOf(budget, keys)}` : "Set a budget"} action={budget ? "Change" : "Set the budget"} onClose={onClose} fields={["scope", "subject", "limit", "period", "thresholds"]}
       onSubmit={async () => {
         const body = { limit, period, thresholds: shares, is_enforced: isEnforced };
         if (budget) {
@@ -122,9 +142,12 @@ function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () 
       {(faults) => (
         <>
           {!budget && (
-            <Field label="Of what" fault={faults.scope}>
+            <Field label="Scope" fault={faults.scope}>
               {(control) => (
-                <select {...control} className="input" value={scope} onChange={(event) => setScope(event.target.value as Scope)}>
+                <select {...control} className="input" value={scope} onChange={(event) => {
+                  setScope(event.target.value as Scope);
+                  setSubject("");
+                }}>
                   {SCOPES.map(([one, title]) => (
                     <option key={one} value={one}>
                       {title}
@@ -135,12 +158,23 @@ function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () 
             </Field>
           )}
           {!budget && scope !== "workspace" && (
-            <Field label={words(scope)} hint={scope === "model" ? "provider/model" : scope === "key" ? "The id of the key." : "The team that keys carry."} fault={faults.subject}>
-              {(control) => <input {...control} {...textInput({ value: subject, onChange: setSubject })} />}
+            <Field label={words(scope)} hint={scope === "model" ? "provider/model" : scope === "key" ? "The key that it limits." : "The team that keys carry."} fault={faults.subject}>
+              {(control) =>
+                scope === "key" ? (
+                  <select {...control} className="input" value={subject} onChange={(event) => setSubject(event.target.value)}>
+                    <option value="">Choose a key</option>
+                    {keys.filter((one) => !one.revoked_at).map((one) => (
+                      <option key={one.id} value={one.id}>{one.label || one.hint}</option>
+                    ))}
+                  </select>
+                ) : (
+                  <input {...control} {...textInput({ value: subject, onChange: setSubject })} />
+                )
+              }
             </Field>
           )}
-          <Field label="Limit, in dollars" fault={faults.limit}>{(control) => <input {...control} {...textInput({ value: limit, onChange: setLimit })} inputMode="decimal" placeholder="50" />}</Field>
-          <Field label="For each" fault={faults.period}>
+          <Field label="Limit in dollars" fault={faults.limit}>{(control) => <input {...control} {...textInput({ value: limit, onChange: setLimit })} inputMode="decimal" placeholder="50" />}</Field>
+          <Field label="Period" fault={faults.period}>
             {(control) => (
               <select {...control} className="input" value={period} onChange={(event) => setPeriod(event.target.value as Period)}>
                 {PERIODS.map((one) => (
@@ -151,9 +185,9 @@ function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () 
               </select>
             )}
           </Field>
-          <Field label="Tell at these shares, in percent" fault={faults.thresholds}>{(control) => <input {...control} {...textInput({ value: thresholds, onChange: setThresholds })} />}</Field>
+          <Field label="Alert at these percentages" fault={faults.thresholds}>{(control) => <input {...control} {...textInput({ value: thresholds, onChange: setThresholds })} />}</Field>
           <label className="check">
-            <input type="checkbox" checked={isEnforced} onChange={(event) => setEnforced(event.target.checked)} /> Refuse runs beyond it
+            <input type="checkbox" checked={isEnforced} onChange={(event) => setEnforced(event.target.checked)} /> Refuse runs beyond the budget
           </label>
         </>
       )}

@@ -11,8 +11,9 @@ export interface Series {
 }
 
 const COLOURS = 8;
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 
-/** Bars of dollars for each day, parted by what each was spent on. Its figures are in a table beside it. */
+/** A bar of dollars for each day, in a colour for each name. The table below it has the figures. */
 export default function SpendChart({ days, series }: { days: string[]; series: Series[] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = useColours();
@@ -22,16 +23,16 @@ export default function SpendChart({ days, series }: { days: string[]; series: S
     const chart = new Chart(canvas.current!, {
       type: "bar",
       data: {
-        labels: days.map((day) => day.slice(5)),
+        labels: days.map((day) => DAY.format(new Date(`${day}T12:00:00Z`))),
         datasets: series.map((one, at) => ({ label: one.name, data: one.values, backgroundColor: token(`--chart-${(at % COLOURS) + 1}`), borderRadius: 2, maxBarThickness: 42 })),
       },
       options: {
         animation: false,
         responsive: true,
         maintainAspectRatio: false,
-        font: { family: token("--font") },
+        font: { family: token("--font"), size: 12 },
         scales: {
-          x: { stacked: true, grid: { display: false }, ticks: { color: token("--text-soft") } },
+          x: { stacked: true, grid: { display: false }, ticks: { color: token("--text-soft"), maxRotation: 0, autoSkipPadding: 16 } },
           y: { stacked: true, beginAtZero: true, grid: { color: token("--line") }, ticks: { color: token("--text-soft"), callback: (value) => roundDollars(Number(value)) } },
         },
         plugins: {

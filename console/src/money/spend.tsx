@@ -1,72 +1,78 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { Receipt } from "lucide-react";
+import { Download, Receipt } from "lucide-react";
 import { Suspense, lazy, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { api, documentOf } from "../api/client";
 import type { components } from "../api/schema";
 import { useMe } from "../api/session";
-import { Empty, Field, Loaded, Loading } from "../components/basics";
-import { roundDollars, dollars } from "../format";
+import { saveFile } from "../browser";
+import { Button, Empty, Field, Figure, Loaded, Loading } from "../components/basics";
+import { dollars, roundDollars } from "../format";
+import { csvOf, dollarsOf, unitsOf } from "./amounts";
 
 const SpendChart = lazy(() => import("./chart"));
 
-type Row = components["schemas"]["UsageRow"];
-type By = "model" | "key";
+type Row = components["schemas"]["fairlead.api.admin.ledger_documents.UsageShown"];
+type By = "model" | "key" | "workspace";
 
 const RANGES = [7, 30, 90] as const;
+const WAYS: readonly (readonly [By, string])[] = [
+  ["model", "Model"],
+  ["key", "Key"],
+  ["workspace", "Workspace"],
+];
 const NAMED = 7;
 const DAY_MILLISECONDS = 86_400_000;
 
-/** What was spent on each day, by model or by key. */
+/** Spend of each day: of this workspace by model or key, or of all workspaces that the reader may see. */
 export function Spend() {
-  const { workspace } = useMe();
+  const { me, workspace } = useMe();
   const [days, setDays] = useState<number>(30);
   const [by, setBy] = useState<By>("model");
   const from = dayOf(Date.now() - (days - 1) * DAY_MILLISECONDS);
+  const ways = me.workspaces.length > 1 ? WAYS : WAYS.slice(0, 2);
   const usage = useQuery({
-    queryKey: ["usage", workspace, from, by],
-    queryFn: () => documentOf(api.GET("/v2/usage", { params: { query: { from, group_by: `day,${by}` } } })),
+    queryKey: ["usage", by === "workspace" ? "" : workspace, from, by],
+    queryFn: () => documentOf(api.GET("/api/admin/v1/usage", { params: { query: { workspace: by === "workspace" ? undefined : workspace, from, by: `day,${by}` } } })),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   });
+  const save = (rows: readonly Row[]) =>
+    saveFile(`spend-by-${by}-from-${from}.csv`, csvOf([["day", by, "runs", "succeeded", "dollars"], ...rows.map((one) => [one.day ?? "", nameOf(one, by), one.runs, one.succeeded, one.charge])]));
   return (
     <div className="stack">
       <div className="toolbar">
-        <Field label="Days">
+        <Field label="Period">
           {(control) => (
             <select {...control} className="input" value={days} onChange={(event) => setDays(Number(event.target.value))}>
               {RANGES.map((one) => (
                 <option key={one} value={one}>
-                  The last {one}
+                  Last {one} days
                 </option>
               ))}
             </select>
           )}
         </Field>
-        <div className="segments" role="group" aria-label="By">
-          {(["model", "key"] as const).map((one) => (
+        <div className="segments" role="group" aria-label="Group by">
+          {ways.map(([one, title]) => (
             <button key={one} type="button" aria-pressed={by === one} onClick={() => setBy(one)}>
-              By {one}
+              {title}
             </button>
           ))}
         </div>
+        <div className="grow" />
+        <Button icon={Download} disabled={!usage.data?.items.length} onClick={() => save(usage.data?.items ?? [])}>
+          Save as CSV
+        </Button>
       </div>
       <Loaded query={usage}>
-        {({ data, total }) =>
-          data.length === 0 ? (
+        {({ items }) =>
+          items.length === 0 ? (
             <Empty icon={Receipt} action={<Link className="button primary" href="/explore">Run a model</Link>}>
-              Nothing was spent in these days.
+              Nothing was spent in this period.
             </Empty>
           ) : (
-            <>
-              <div className="figures">
-                <Figure label="Spent" value={roundDollars(total.amount)} />
-                <Figure label="Runs" value={total.runs.toLocaleString("en-US")} />
-                <Figure label="Succeeded" value={total.succeeded.toLocaleString("en-US")} />
-                <Figure label="Failed" value={total.failed.toLocaleString("en-US")} />
-              </div>
-              <Shown rows={data} by={by} from={from} days={days} />
-            </>
+            <Shown rows={items} by={by} from={from} days={days} />
           )
         }
       </Loaded>
@@ -74,25 +80,25 @@ export function Spend() {
   );
 }
 
-export function Figure({ label, value }: { label: string; value: string }) {
-  return (
-    <div className="figure">
-      <div className="label">{label}</div>
-      <div className="value">{value}</div>
-    </div>
-  );
+interface Sum {
+  amount: bigint;
+  runs: number;
+  succeeded: number;
 }
 
-function Shown({ rows, by, from, days }: { rows: Row[]; by: By; from: string; days: number }) {
+function Shown({ rows, by, from, days }: { rows: readonly Row[]; by: By; from: string; days: number }) {
   const sums = useMemo(() => {
-    const found = new Map<string, { amount: number; runs: number }>();
+    const found = new Map<string, Sum>();
     for (const row of rows) {
-      const name = nameOf(row, by);
-      const sum = found.get(name) ?? { amount: 0, runs: 0 };
-      found.set(name, { amount: sum.amount + Number(row.amount), runs: sum.runs + row.runs });
+      const sum = found.get(nameOf(row, by)) ?? { amount: 0n, runs: 0, succeeded: 0 };
+      found.set(nameOf(row, by), { amount: sum.amount + unitsOf(row.charge), runs: sum.runs + row.runs, succeeded: sum.succeeded + row.succeeded });
     }
-    return [...found].sort(([, one], [, other]) => other.amount - one.amount);
+    return [...found].sort(([, one], [, other]) => Number(other.amount - one.amount));
   }, [rows, by]);
+  const total = useMemo(
+    () => sums.reduce((sum, [, one]) => ({ amount: sum.amount + one.amount, runs: sum.runs + one.runs, succeeded: sum.succeeded + one.succeeded }), { amount: 0n, runs: 0, succeeded: 0 }),
+    [sums],
+  );
   const { labels, series } = useMemo(() => {
     const all = Array.from({ length: days }, (_, at) => dayOf(Date.parse(from) + at * DAY_MILLISECONDS));
     const named = sums.slice(0, NAMED).map(([name]) => name);
@@ -102,13 +108,20 @@ function Shown({ rows, by, from, days }: { rows: Row[]; by: By; from: string; da
       const line = values.get(named.includes(name) ? name : "others");
       const at = all.indexOf(row.day ?? "");
       if (line && at >= 0) {
-        line[at] = (line[at] ?? 0) + Number(row.amount);
+        line[at] = (line[at] ?? 0) + Number(row.charge);
       }
     }
     return { labels: all, series: [...values].map(([name, line]) => ({ name, values: line })) };
   }, [rows, by, from, days, sums]);
+  const title = WAYS.find(([name]) => name === by)?.[1];
   return (
     <>
+      <div className="figures">
+        <Figure label="Spent" value={roundDollars(dollarsOf(total.amount))} />
+        <Figure label="Runs" value={total.runs.toLocaleString("en-US")} />
+        <Figure label="Succeeded" value={total.succeeded.toLocaleString("en-US")} />
+        <Figure label="Not succeeded" value={(total.runs - total.succeeded).toLocaleString("en-US")} />
+      </div>
       <section className="card">
         <Suspense fallback={<Loading />}>
           <SpendChart days={labels} series={series} />
@@ -118,7 +131,7 @@ function Shown({ rows, by, from, days }: { rows: Row[]; by: By; from: string; da
         <table className="table">
           <thead>
             <tr>
-              <th scope="col">{by === "model" ? "Model" : "Key"}</th>
+              <th scope="col">{title}</th>
               <th scope="col" className="end">Runs</th>
               <th scope="col" className="end">Spent</th>
             </tr>
@@ -128,7 +141,7 @@ function Shown({ rows, by, from, days }: { rows: Row[]; by: By; from: string; da
               <tr key={name}>
                 <td>{name}</td>
                 <td className="end">{runs.toLocaleString("en-US")}</td>
-                <td className="end">{dollars(amount)}</td>
+                <td className="end">{dollars(dollarsOf(amount))}</td>
               </tr>
             ))}
           </tbody>
@@ -139,7 +152,14 @@ function Shown({ rows, by, from, days }: { rows: Row[]; by: By; from: string; da
 }
 
 function nameOf(row: Row, by: By): string {
-  return by === "model" ? (row.model ?? "?") : row.key ? row.key.label || row.key.hint || "a key" : "sessions and tokens";
+  switch (by) {
+    case "model":
+      return row.model ?? "unknown";
+    case "workspace":
+      return row.workspace ?? "unknown";
+    case "key":
+      return row.key ? row.key.label || row.key.hint : "console and tokens";
+  }
 }
 
 function dayOf(at: number): string {

@@ -1,76 +1,81 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { ListChecks } from "lucide-react";
-import { useCallback, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { api, documentOf } from "../api/client";
+import { ENDED, labelsOf } from "../api/jobs";
+import { usePages } from "../api/pages";
 import type { components } from "../api/schema";
-import { Empty, Field, Loaded, PageHead, StateTag } from "../components/basics";
-import { type Column, VirtualList } from "../components/virtual-list";
-import { ago, dateTime, duration } from "../format";
 import { useMe } from "../api/session";
+import { Button, Empty, Field, Loaded, PageHead, StateTag } from "../components/basics";
+import { useFilters } from "../components/filters";
+import { textInput } from "../components/form-dialog";
+import { type Column, VirtualList } from "../components/virtual-list";
+import { ago, dateTime, duration, words } from "../format";
 
-type Job = components["schemas"]["CloudJobListed"];
+type Job = components["schemas"]["fairlead.api.admin.jobs.JobShown"];
 
-const PAGE = 200;
-const STATUSES = ["pending", "in_progress", "completed", "failed", "cancelled"] as const;
-const COLUMNS: Column<Job>[] = [
-  { title: "Job", width: "minmax(110px, 2fr)", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id.slice(0, 8)}…{job.id.slice(-6)}</Link> },
-  { title: "Status", width: "minmax(104px, 1fr)", cell: (job) => <StateTag state={job.status} /> },
-  { title: "Submitted", width: "minmax(90px, 1.2fr)", cell: (job) => <span title={dateTime(job.create_time)}>{ago(job.create_time)}</span> },
-  { title: "Took", width: "90px", isEnd: true, isWideOnly: true, cell: (job) => (job.execution_start_time && job.execution_end_time ? duration(job.execution_end_time - job.execution_start_time) : "–") },
-  { title: "Outputs", width: "80px", isEnd: true, isWideOnly: true, cell: (job) => job.outputs_count },
+const STATES = ["parked", "released", "running", "canceling", "succeeded", "failed", "canceled", "expired"] as const;
+const FILTERS = ["state", "deployment", "label"] as const;
+const LIVE_SECONDS = 3;
+const COLUMNS: readonly Column<Job>[] = [
+  { title: "Job", width: "minmax(130px, 1.6fr)", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id.slice(0, 8)}…{job.id.slice(-6)}</Link> },
+  { title: "State", width: "minmax(92px, 1fr)", cell: (job) => <StateTag state={job.state} /> },
+  { title: "Labels", width: "minmax(100px, 1.6fr)", isWideOnly: true, cell: (job) => <span title={labelsOf(job)}>{labelsOf(job) || "–"}</span> },
+  { title: "Release", width: "84px", isEnd: true, isWideOnly: true, cell: (job) => job.release ?? "–" },
+  { title: "Submitted", width: "minmax(84px, 1fr)", cell: (job) => <time dateTime={job.created_at} title={dateTime(job.created_at)}>{ago(job.created_at)}</time> },
+  { title: "Ended after", width: "104px", isEnd: true, isWideOnly: true, cell: (job) => (ENDED.has(job.state) ? duration(Date.parse(job.updated_at) - Date.parse(job.created_at)) : "–") },
 ];
 
 export function Jobs() {
   const { workspace } = useMe();
-  const [status, setStatus] = useState("");
-  const jobs = useInfiniteQuery({
-    queryKey: ["jobs", workspace, status],
-    queryFn: ({ pageParam }) => documentOf(api.GET("/api/jobs", { params: { query: { limit: PAGE, offset: pageParam, status: status || undefined } } })),
-    initialPageParam: 0,
-    getNextPageParam: ({ pagination }) => (pagination.has_more ? pagination.offset + pagination.limit : undefined),
-    refetchInterval: (query) => ((query.state.data?.pages.length ?? 0) <= 1 ? 3000 : false),
+  const filters = useFilters(FILTERS);
+  const { label, ...others } = filters.sent;
+  const sent = { ...others, ...(label?.includes("=", 1) && { label }) }; // a label is sent once it is whole
+  const list = usePages(["jobs", workspace, sent], (cursor) => documentOf(api.GET("/api/admin/v1/jobs", { params: { query: { workspace, ...sent, cursor, limit: 200 } } })), LIVE_SECONDS);
+  const deployments = useQuery({
+    queryKey: ["deployments-named", workspace],
+    queryFn: () => documentOf(api.GET("/api/admin/v1/workspaces/{workspace}/deployments", { params: { path: { workspace } } })),
+    staleTime: 30_000,
   });
-  const rows = useMemo(() => unique(jobs.data?.pages.flatMap((page) => page.jobs) ?? []), [jobs.data]);
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = jobs;
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) {
-      void fetchNextPage();
-    }
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   return (
     <>
-      <PageHead title="Jobs">Workflows that wait, are executed, or have ended. They are kept for a week.</PageHead>
+      <PageHead title="Jobs">Every workflow that was run here, the newest first. Open one to see its nodes, outputs and events.</PageHead>
       <div className="toolbar">
-        <Field label="Status">
+        <Field label="State">
           {(control) => (
-            <select {...control} className="input" value={status} onChange={(event) => setStatus(event.target.value)}>
-              <option value="">All</option>
-              {STATUSES.map((one) => (
-                <option key={one} value={one}>
-                  {one.replace("_", " ")}
-                </option>
+            <select {...control} className="input" value={filters.valueOf("state")} onChange={(event) => filters.set("state", event.target.value)}>
+              <option value="">All states</option>
+              {STATES.map((one) => (
+                <option key={one} value={one}>{words(one)}</option>
               ))}
             </select>
           )}
         </Field>
+        <Field label="Deployment">
+          {(control) => (
+            <select {...control} className="input" value={filters.valueOf("deployment")} onChange={(event) => filters.set("deployment", event.target.value)}>
+              <option value="">Any or none</option>
+              {deployments.data?.items.map((one) => (
+                <option key={one.id} value={one.id}>{one.name}</option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label="Label">
+          {(control) => <input {...control} {...textInput({ value: filters.valueOf("label"), onChange: (value) => filters.set("label", value) })} placeholder="key=value" />}
+        </Field>
       </div>
-      <Loaded query={jobs}>
+      <Loaded query={list.query}>
         {() =>
-          rows.length === 0 ? (
-            <Empty icon={ListChecks} action={<Link className="button" href="/workflows">Run a workflow</Link>}>
-              {status ? "No job has this status." : "No workflow was run in this workspace yet."}
+          list.rows.length === 0 && !list.hasMore ? (
+            <Empty icon={ListChecks} action={filters.isFiltered ? <Button onClick={filters.clear}>Show all jobs</Button> : <Link className="button" href="/workflows">Run a workflow</Link>}>
+              {filters.isFiltered ? "No job matches these filters." : "No workflow has been run in this workspace yet."}
             </Empty>
           ) : (
-            <VirtualList label="Jobs" rows={rows} columns={COLUMNS} idOf={(job) => job.id} onEnd={more} isLoadingMore={isFetchingNextPage} />
+            <VirtualList label="Jobs" rows={list.rows} columns={COLUMNS} idOf={(job) => job.id} onEnd={list.more} isLoadingMore={list.isLoadingMore} />
           )
         }
       </Loaded>
     </>
   );
-}
-
-/** Pages by offset overlap where jobs were submitted in between. */
-function unique(jobs: Job[]): Job[] {
-  return [...new Map(jobs.map((job) => [job.id, job])).values()];
 }

@@ -6,7 +6,27 @@ import { Fault } from "../api/faults";
 import { useSession } from "../api/session";
 import { Button, Dialog, Field } from "../components/basics";
 
-/** The page of who is not signed in. */
+/** What the server says when a sign-in at the OpenID Connect provider did not succeed, in its `sign_in_error`. */
+const REFUSALS: Record<string, string> = {
+  unknown_member: "Nobody here has the e-mail address that you signed in with. Ask an owner to invite it.",
+  cancelled: "The sign-in was cancelled.",
+  expired: "The sign-in took too long. Try again.",
+  unavailable: "The sign-in service cannot be reached. Try again, or use a personal key.",
+};
+
+/** Why the browser came back without a session; empty where it did not come from there. */
+function refusalOf(): string {
+  const search = new URLSearchParams(location.search);
+  const code = search.get("sign_in_error");
+  if (!code) {
+    return "";
+  }
+  search.delete("sign_in_error"); // loading the page again starts without it
+  history.replaceState(null, "", [location.pathname, search.toString()].filter(Boolean).join("?"));
+  return REFUSALS[code] ?? "The sign-in did not succeed. Try again.";
+}
+
+/** The page for people who are not signed in. */
 export function Login() {
   return (
     <main className="login">
@@ -26,7 +46,7 @@ export function LoginDialog() {
   return (
     <Dialog title="Your session has ended" onClose={() => undefined} canClose={false}>
       <div className="stack">
-        <p>It was ended, it expired, or its key was revoked. Sign in again to go on where you were.</p>
+        <p>It expired, somebody ended it, or its key was revoked. Sign in again to continue; nothing that you typed is lost.</p>
         <LoginForm />
       </div>
     </Dialog>
@@ -37,6 +57,7 @@ function LoginForm() {
   const { signIn } = useSession();
   const [key, setKey] = useState("");
   const [fault, setFault] = useState("");
+  const [refusal] = useState(refusalOf);
   const [isBusy, setBusy] = useState(false);
   const methods = useQuery({
     queryKey: ["login-methods"],
@@ -54,12 +75,17 @@ function LoginForm() {
         try {
           await signIn(key.trim());
         } catch (error) {
-          setFault(error instanceof Fault ? error.message : "Something went wrong in the console.");
+          setFault(error instanceof Fault ? error.message : "Something went wrong in the console. Reload the page.");
           setBusy(false);
         }
       }}
     >
-      <Field label="Personal key" hint="It begins with flp_. The server printed the first one when it was started for the first time." fault={fault}>
+      {refusal && !fault && (
+        <p className="notice bad" role="alert">
+          {refusal}
+        </p>
+      )}
+      <Field label="Personal key" hint="It begins with flp_. The server printed the first one at its first start, and saved it as first-operator-key in its data directory." fault={fault}>
         {(control) => (
           <input {...control} className="input code" type="password" autoComplete="current-password" required autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
         )}
@@ -68,7 +94,7 @@ function LoginForm() {
         Sign in
       </Button>
       {oidc && (
-        <a className="button" href={`${oidc.start_url}?return_to=${encodeURIComponent(location.pathname)}`}>
+        <a className="button" href={`${oidc.start_url}?return_to=${encodeURIComponent(location.pathname + location.search)}`}>
           Sign in with {oidc.name}
         </a>
       )}

@@ -1,15 +1,15 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { ArrowLeft, ListPlus, Play, Square } from "lucide-react";
+import { KeyRound, ListPlus, Play, Square } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
-import { type Body, type Work, useEstimate, useWork } from "../api/runs-of-model";
-import { useModel, useModelSchema } from "../api/models";
+import { type Body, type Work, type WorkState, useEstimate, useWork } from "../api/runs-of-model";
+import { useModel, useModelSchema, useProviderKeys } from "../api/models";
+import type { components } from "../api/schema";
 import { useMe } from "../api/session";
-import { Button, CopyButton, Empty, FaultNotice, Loaded, PageHead, Tabs } from "../components/basics";
+import { BackLink, Button, CopyButton, Empty, FaultNotice, Loaded, PageHead, Tabs } from "../components/basics";
 import { dollars, duration, roundDollars } from "../format";
 import { JsonField, ObjectFields } from "../forms/fields";
 import { type JsonSchema, initialBody, withoutEmpty } from "../forms/schema";
-import { type Entry, keep } from "../history/store";
+import type { Entry } from "../history/store";
 import { HistoryList } from "../history/history-list";
 import { LANGUAGES, type Language, codeOf } from "../results/code";
 import { shorten } from "../results/extract";
@@ -24,14 +24,12 @@ export function ModelPage({ params }: { params: { provider: string; model: strin
   const schema = useModelSchema(provider, model);
   return (
     <>
-      <Link className="button quiet small" href="/explore">
-        <ArrowLeft size={15} aria-hidden="true" /> All models
-      </Link>
+      <BackLink href="/explore">All models</BackLink>
       <PageHead title={model}>{about.data?.title ?? `By ${provider}.`}</PageHead>
       <Loaded query={about}>
         {(found) => (
           <Loaded query={schema}>
-            {(written) => <Studio key={found.id} id={found.id} modality={found.modality ?? null} price={found.price ?? []} schema={written} />}
+            {(written) => <Studio key={found.id} model={found} schema={written} />}
           </Loaded>
         )}
       </Loaded>
@@ -39,34 +37,26 @@ export function ModelPage({ params }: { params: { provider: string; model: strin
   );
 }
 
-interface StudioProperties {
-  id: string;
-  modality: string | null;
-  price: readonly string[];
-  schema: JsonSchema | null;
-}
+type Model = components["schemas"]["ModelInFull"];
 
-/** The form of a model, what it costs, what came of it, and what was made before. */
-function Studio({ id, modality, price, schema }: StudioProperties) {
+/** The form of a model, its price, its result, and earlier results. */
+function Studio({ model, schema }: { model: Model; schema: JsonSchema | null }) {
+  const { id, modality } = model;
   const { me, workspace, mayRun } = useMe();
-  const queries = useQueryClient();
   const [body, setBody] = useState<Body>(() => (schema ? initialBody(schema) : {}));
   const [version, setVersion] = useState(0);
   const [shown, setShown] = useState<Entry | null>(null);
   const sent = (withoutEmpty(body) ?? {}) as Body;
   const estimate = useEstimate(id, sent);
-  const work = useWork(id, modality);
+  const work = useWork(id, modality, me.id, workspace);
   const { state } = work;
   const result = useRef<HTMLElement>(null);
 
   useEffect(() => {
     if (state.kind === "done") {
-      const entry: Entry = { ...state.entry, owner: me.id, workspace };
-      setShown(entry);
-      void keep(entry).then(() => queries.invalidateQueries({ queryKey: ["history"] }));
-      void queries.invalidateQueries({ queryKey: ["workspace"] });
+      setShown(state.entry);
     }
-  }, [state, me.id, workspace, queries]);
+  }, [state]);
 
   const takeOver = (entry: Entry) => {
     setBody(entry.body);
@@ -83,10 +73,11 @@ function Studio({ id, modality, price, schema }: StudioProperties) {
   };
   return (
     <div className="stack wide">
+      <Availability model={model} />
       <div className="studio">
         <form
           className="card"
-          aria-label="What to make"
+          aria-label="Input"
           noValidate
           onSubmit={(event) => {
             event.preventDefault();
@@ -99,14 +90,14 @@ function Studio({ id, modality, price, schema }: StudioProperties) {
             {schema ? (
               <ObjectFields schema={schema} body={body} onChange={setBody} faults={faults} />
             ) : (
-              <JsonField name="body" schema={{ description: "No schema is written down for this model: its own JSON, as its provider documents it." }} value={body} onChange={(value) => setBody((value ?? {}) as Body)} path="" faults={faults} />
+              <JsonField name="body" schema={{ description: "This model has no schema here. Write its input as its provider documents it." }} value={body} onChange={(value) => setBody((value ?? {}) as Body)} path="" faults={faults} />
             )}
           </div>
           <div className="run-bar">
-            <EstimateLine estimate={estimate} price={price} />
+            <EstimateLine estimate={estimate} price={model.prices} />
             {mayRun ? (
               <div className="row">
-                <Button icon={ListPlus} disabled={isUnderWay} onClick={() => start(true)} title="Runs when there is room, and can be left alone">
+                <Button icon={ListPlus} disabled={isUnderWay} onClick={() => start(true)} title="Waits for a free slot; you may leave the page">
                   Queue
                 </Button>
                 <Button look="primary" type="submit" icon={Play} isBusy={isUnderWay}>
@@ -114,7 +105,7 @@ function Studio({ id, modality, price, schema }: StudioProperties) {
                 </Button>
               </div>
             ) : (
-              <span className="soft small">As a viewer you may look, but not run.</span>
+              <span className="soft small">Viewers cannot run models.</span>
             )}
           </div>
         </form>
@@ -123,21 +114,47 @@ function Studio({ id, modality, price, schema }: StudioProperties) {
         </section>
       </div>
       <section className="card">
-        <h2>The same call in code</h2>
+        <h2>Call it from code</h2>
         <Code id={id} body={sent} />
       </section>
       <section className="card">
-        <h2>Made before</h2>
+        <h2>Earlier results</h2>
         <HistoryList model={id} shown={shown} onShow={setShown} onTakeOver={takeOver} />
       </section>
     </div>
   );
 }
 
+/** Says what stands in the way of a run: no key at any provider, or a model that goes away. */
+function Availability({ model }: { model: Model }) {
+  const { workspace, mayChange } = useMe();
+  const keys = useProviderKeys(workspace);
+  const hasOwnKey = keys.data?.items.some((one) => one.provider === model.provider) ?? true;
+  return (
+    <>
+      {!model.is_configured && !hasOwnKey && (
+        <div className="notice warn">
+          <p>
+            This server has no key at {model.provider}, so runs of this model are refused. An operator can set one where the server is started; an owner can store a key of the workspace.
+          </p>
+          {mayChange && (
+            <p>
+              <Link className="button small" href="/providers?tab=keys">
+                <KeyRound size={15} aria-hidden="true" /> Store a key
+              </Link>
+            </p>
+          )}
+        </div>
+      )}
+      {model.retires_on && <p className="notice warn">Its provider retires this model on {model.retires_on}.</p>}
+    </>
+  );
+}
+
 function EstimateLine({ estimate, price }: { estimate: ReturnType<typeof useEstimate>; price: readonly string[] }) {
   const { data, error, isFetching } = estimate;
   const list = price.map((one) => `$${one}`).join(", ");
-  let words = list || "The provider says the price.";
+  let words = list || "known when the run ends";
   if (data?.amount) {
     words = `${dollars(data.amount)}`;
   } else if (data?.min_amount) {
@@ -162,7 +179,7 @@ function WorkView({ work, shown, modality }: { work: Work; shown: Entry | null; 
     case "queued":
       return (
         <div className="stack">
-          <h2>{state.kind === "running" ? "Running" : state.position > 0 ? `Waiting, ${state.position} ahead` : state.isBegun ? "Running" : "Waiting for its turn"}</h2>
+          <h2>{headingOf(state)}</h2>
           <progress aria-label="The run is under way" />
           <div className="row spread">
             <Elapsed since={state.since} />
@@ -174,15 +191,16 @@ function WorkView({ work, shown, modality }: { work: Work; shown: Entry | null; 
           </div>
           {state.kind === "queued" && (
             <p className="soft small">
-              It goes on if you leave. It is on the page <Link href={`/runs/${state.id}`}>of this run</Link>.
+              It continues if you leave. <Link href={`/runs/${state.id}`}>Open this run</Link> to follow it.
             </p>
           )}
+          {state.kind === "running" && state.isWaiting && <p className="soft small">The connection was lost. The run continues on the server, and is charged once.</p>}
         </div>
       );
     case "failed":
       return (
         <div className="stack">
-          <h2>Not made</h2>
+          <h2>The run failed</h2>
           <FaultNotice error={state.fault} />
         </div>
       );
@@ -199,11 +217,18 @@ function WorkView({ work, shown, modality }: { work: Work; shown: Entry | null; 
           <ResultView entry={shown} />
         </div>
       ) : (
-        <Empty icon={Icon} action={<Button size="small" onClick={() => document.querySelector<HTMLElement>("form.card textarea, form.card input")?.focus()}>Begin with the form</Button>}>
-          Say what you want and press Run. What is made appears here.
+        <Empty icon={Icon} action={<Button size="small" onClick={() => document.querySelector<HTMLElement>("form.card textarea, form.card input")?.focus()}>Fill in the form</Button>}>
+          Fill in the form and press Run. The result appears here.
         </Empty>
       );
   }
+}
+
+function headingOf(state: WorkState): string {
+  if (state.kind !== "queued" || state.isBegun) {
+    return "Running";
+  }
+  return state.position > 0 ? `In the queue: ${state.position} ahead` : "Next in the queue";
 }
 
 function Elapsed({ since }: { since: number }) {
@@ -224,7 +249,7 @@ function Code({ id, body }: { id: string; body: Body }) {
         <pre className="code-block" tabIndex={0}>{codeOf(language, location.origin, id, shorten(body) as Body)}</pre>
         <div className="row spread">
           <span className="soft small">
-            FAIRLEAD_KEY is a key of this workspace; <Link href="/keys">make one</Link>.
+            FAIRLEAD_KEY is a key of this workspace. <Link href="/keys">Create one</Link>
           </span>
           <CopyButton text={codeOf(language, location.origin, id, body)} />
         </div>

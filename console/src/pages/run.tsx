@@ -1,18 +1,24 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { ArrowLeft, Square } from "lucide-react";
-import type { ReactNode } from "react";
+import {
+  Ban, CircleCheck, CircleDot, CircleX, CornerDownRight, FilterX, HandCoins, Lock, LockOpen, LogIn, RefreshCw, Repeat, Send, Square, Webhook,
+  type LucideIcon,
+} from "lucide-react";
 import { Link } from "wouter";
-import { api, documentOf } from "../api/client";
+import { api, documentOf, send } from "../api/client";
+import { Fault } from "../api/faults";
 import type { components } from "../api/schema";
 import { useMe } from "../api/session";
-import { Button, Loaded, PageHead, StateTag } from "../components/basics";
+import { BackLink, Button, CopyButton, Empty, Fact, Facts, Figure, Loaded, Loading, PageHead, StateTag } from "../components/basics";
 import { useToasts } from "../components/toasts";
-import { dateTime, dollars, duration, words } from "../format";
-import { resultOf } from "../results/extract";
+import { dateTime, dollars, duration, shortTime, words } from "../format";
+import { ENTRIES, change } from "../money/amounts";
+import { readResult, resultOf } from "../results/extract";
 import { MediaView } from "../results/media-view";
+import { ResultView } from "../results/result-view";
 import "../styles/run.css";
 
 type Detail = components["schemas"]["RunDetailShown"];
+type TimelineEntry = components["schemas"]["TimelineEntryShown"];
 
 export function RunPage({ params }: { params: { id: string } }) {
   const { mayRun } = useMe();
@@ -33,79 +39,77 @@ export function RunPage({ params }: { params: { id: string } }) {
   const isLive = run.data !== undefined && run.data.finished_at === null;
   return (
     <>
-      <Link className="button quiet small" href="/runs">
-        <ArrowLeft size={15} aria-hidden="true" /> All runs
-      </Link>
+      <BackLink href="/runs">All runs</BackLink>
       <PageHead
         title={run.data?.model ?? "Run"}
         actions={
-          isLive && run.data?.is_queued && mayRun && (
-            <Button look="danger" icon={Square} isBusy={cancel.isPending} onClick={() => cancel.mutate()}>
-              Cancel
-            </Button>
-          )
+          <>
+            {run.data && <StateTag state={run.data.state} />}
+            {run.data && <Link className="button" href={`/models/${run.data.model}`}>Open the model</Link>}
+            {isLive && run.data?.is_queued && mayRun && (
+              <Button look="danger" icon={Square} isBusy={cancel.isPending} onClick={() => cancel.mutate()}>
+                Cancel
+              </Button>
+            )}
+          </>
         }
       >
-        {params.id}
+        <code>{params.id}</code>
       </PageHead>
-      <Loaded query={run}>{(found) => <Told run={found} />}</Loaded>
+      <Loaded query={run}>{(found) => <RunInFull run={found} />}</Loaded>
     </>
   );
 }
 
-function Told({ run }: { run: Detail }) {
-  const media = resultOf(run.outputs, null).media;
+function RunInFull({ run }: { run: Detail }) {
+  const took = run.finished_at ? duration(Date.parse(run.finished_at) - Date.parse(run.created_at)) : "running";
   return (
     <div className="stack wide">
       {run.finished_at === null && <progress aria-label="The run is under way" />}
-      {run.reason && (
+      {run.reason && run.state !== "succeeded" && (
         <p className="notice bad">
           {words(run.reason)}
-          {run.upstream_status ? `: the provider answered with status ${run.upstream_status}.` : "."}
+          {run.upstream_status && run.upstream_status >= 400 ? `: the provider answered with status ${run.upstream_status}.` : "."}
         </p>
       )}
+      <div className="figures">
+        <Figure label="Charged" value={run.charge === null ? "not yet" : dollars(run.charge)} />
+        <Figure label="Held" value={dollars(run.hold)} />
+        <Figure label="Took" value={took} />
+        <Figure label="Attempts" value={run.attempt} />
+      </div>
       <div className="run-parts">
         <section className="card">
           <h2>Timeline</h2>
-          <ol className="timeline">
-            {run.timeline.map((one, at) => (
-              <li key={at}>
-                <time className="soft small number" dateTime={one.at} title={dateTime(one.at)}>
-                  {at === 0 ? dateTime(one.at) : `+${duration(Date.parse(one.at) - Date.parse(run.timeline[0]!.at))}`}
-                </time>
-                <div>
-                  <strong>{words(one.kind)}</strong>
-                  {one.attempt !== null && one.attempt > 0 && <span className="soft small"> attempt {one.attempt}</span>}
-                  {one.detail && <p className="small">{one.detail}</p>}
-                </div>
-              </li>
-            ))}
-          </ol>
+          <Timeline entries={run.timeline} />
         </section>
         <section className="card">
-          <h2>What it is</h2>
-          <dl className="facts">
-            <Fact name="State"><StateTag state={run.state} /></Fact>
+          <h2>Details</h2>
+          <Facts>
             <Fact name="Provider">{run.provider}{run.is_redirected && " (after a fallback)"}</Fact>
-            <Fact name="Called with">{run.key ? `${run.key.label || "a key"} (${run.key.hint})` : "a session or a token"}</Fact>
-            <Fact name="How">{run.is_queued ? "through the queue" : "at once"}{run.is_strict && ", in the provider's own form"}{run.is_byok && ", with a key of the workspace"}</Fact>
+            <Fact name="Workspace">{run.workspace}</Fact>
+            <Fact name="Credential">{run.key ? `${run.key.label || "API key"} (${run.key.hint})` : "a session or a token"}</Fact>
+            <Fact name="Mode">{modeOf(run)}</Fact>
             {run.operation && <Fact name="Operation">{run.operation}</Fact>}
+            <Fact name="Started">{dateTime(run.created_at)}</Fact>
+            <Fact name="Finished">{dateTime(run.finished_at)}</Fact>
+            {run.upstream_status !== null && <Fact name="Provider status">{run.upstream_status}</Fact>}
             {run.dropped.length > 0 && <Fact name="Dropped fields">{run.dropped.join("; ")}</Fact>}
-            <Fact name="Held">{dollars(run.hold)}</Fact>
-            <Fact name="Charged">{dollars(run.charge)}</Fact>
-            <Fact name="Prices of">{run.rate_version}</Fact>
-          </dl>
-          <p className="row end"><Link className="button small" href={`/models/${run.model}`}>Open the model</Link></p>
+            {run.cancel_requested_at && <Fact name="Cancel requested">{dateTime(run.cancel_requested_at)}</Fact>}
+            <Fact name="Prices">{run.rate_version}</Fact>
+          </Facts>
         </section>
       </div>
+      {run.state === "succeeded" && <Outcome run={run} />}
+      {run.webhook && <Webhooks webhook={run.webhook} />}
       {run.ledger.length > 0 && (
         <section className="card">
-          <h2>In the ledger</h2>
+          <h2>Ledger entries</h2>
           <div className="table-box">
             <table className="table cards">
               <thead>
                 <tr>
-                  <th scope="col">When</th>
+                  <th scope="col">Time</th>
                   <th scope="col">Entry</th>
                   <th scope="col" className="end">Balance</th>
                   <th scope="col" className="end">Held</th>
@@ -114,10 +118,10 @@ function Told({ run }: { run: Detail }) {
               <tbody>
                 {run.ledger.map((one, at) => (
                   <tr key={at}>
-                    <td data-label="When">{dateTime(one.at)}</td>
-                    <td data-label="Entry">{one.kind}{one.reason && <span className="soft"> {one.reason}</span>}</td>
-                    <td data-label="Balance" className="end">{dollars(one.balance_change)}</td>
-                    <td data-label="Held" className="end">{dollars(one.held_change)}</td>
+                    <td data-label="Time">{dateTime(one.at)}</td>
+                    <td data-label="Entry"><span>{ENTRIES[one.kind] ?? one.kind}{one.reason && <span className="soft"> {one.reason}</span>}</span></td>
+                    <td data-label="Balance" className="end">{change(one.balance_change)}</td>
+                    <td data-label="Held" className="end">{change(one.held_change)}</td>
                   </tr>
                 ))}
               </tbody>
@@ -125,25 +129,147 @@ function Told({ run }: { run: Detail }) {
           </div>
         </section>
       )}
-      {media.length > 0 && (
-        <section className="card">
-          <h2>What it made</h2>
-          <div className="outputs">
-            {media.map((one, at) => (
-              <MediaView key={at} media={one} label={`Output ${at + 1} of ${run.model}`} />
-            ))}
-          </div>
-        </section>
-      )}
     </div>
   );
 }
 
-function Fact({ name, children }: { name: string; children: ReactNode }) {
+/** Where the end of a run was sent to, and how each try went. */
+function Webhooks({ webhook }: { webhook: NonNullable<Detail["webhook"]> }) {
+  const state = webhook.delivered_at ? "delivered" : webhook.gave_up_at ? "failed" : "pending";
   return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
+    <section className="card stack" aria-label="Webhook">
+      <div className="row spread">
+        <h2>Webhook</h2>
+        <StateTag state={state} />
+      </div>
+      <p className="small soft"><code>{webhook.url}</code>{webhook.next_at && `, next try ${dateTime(webhook.next_at)}`}</p>
+      {webhook.tries.length > 0 && (
+        <div className="table-box">
+          <table className="table cards">
+            <thead>
+              <tr>
+                <th scope="col">Try</th>
+                <th scope="col">Time</th>
+                <th scope="col">Answer</th>
+                <th scope="col" className="end">Took</th>
+              </tr>
+            </thead>
+            <tbody>
+              {webhook.tries.map((one) => (
+                <tr key={one.number}>
+                  <td data-label="Try">{one.number}</td>
+                  <td data-label="Time">{dateTime(one.at)}</td>
+                  <td data-label="Answer">{one.status ?? one.error ?? "none"}</td>
+                  <td data-label="Took" className="end">{duration(one.milliseconds)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function modeOf(run: Detail): string {
+  const modes = [run.is_queued ? "queued" : "synchronous"];
+  if (run.is_strict) {
+    modes.push("strict");
+  }
+  if (run.is_byok) {
+    modes.push("with the workspace's own key");
+  }
+  return modes.join(", ");
+}
+
+const ICONS: Record<string, LucideIcon> = {
+  admitted: LogIn,
+  hold: Lock,
+  "hold released": LockOpen,
+  "fields dropped": FilterX,
+  claimed: CircleDot,
+  "taken over": RefreshCw,
+  "call repeated": Repeat,
+  polled: RefreshCw,
+  replayed: Repeat,
+  "work asked about again": RefreshCw,
+  "cancel requested": Ban,
+  fallback: CornerDownRight,
+  charge: HandCoins,
+  webhook: Webhook,
+  succeeded: CircleCheck,
+  failed: CircleX,
+  lost: CircleX,
+};
+const TONES: Record<string, string> = { succeeded: "good", charge: "good", failed: "bad", lost: "bad", fallback: "warn", "call repeated": "warn", "fields dropped": "warn", "taken over": "warn" };
+
+/** Everything that happened to a run, in order, each with the time since it was admitted. */
+function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
+  const start = entries[0] ? Date.parse(entries[0].at) : 0;
+  return (
+    <ol className="timeline">
+      {entries.map((one, at) => {
+        const Icon = ICONS[one.kind] ?? Send;
+        return (
+          <li key={at}>
+            <span className={`mark ${TONES[one.kind] ?? ""}`}>
+              <Icon size={14} aria-hidden="true" />
+            </span>
+            <div>
+              <div className="row spread">
+                <strong>
+                  {words(one.kind)}
+                  {one.attempt !== null && one.attempt > 1 && <span className="soft small"> attempt {one.attempt}</span>}
+                </strong>
+                <time className="soft small number" dateTime={one.at} title={dateTime(one.at)}>
+                  {at === 0 ? shortTime(one.at) : `+${duration(Date.parse(one.at) - start)}`}
+                </time>
+              </div>
+              {one.detail && <p className="small soft">{one.detail}</p>}
+            </div>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+/** The result of a run, for as long as the server keeps it. */
+function Outcome({ run }: { run: Detail }) {
+  const result = useQuery({
+    queryKey: ["result", run.id],
+    queryFn: async () => {
+      try {
+        return await readResult(await send(`/api/admin/v1/runs/${run.id}/result`), null);
+      } catch (error) {
+        if (error instanceof Fault && error.status === 404) {
+          return null;
+        }
+        throw error;
+      }
+    },
+    retry: false,
+    staleTime: Infinity,
+  });
+  const linked = resultOf(run.outputs, null).media;
+  return (
+    <section className="card" aria-label="Result">
+      <h2>Result</h2>
+      {result.isPending ? (
+        <Loading>Fetching the result…</Loading>
+      ) : result.data ? (
+        <ResultView entry={{ ...result.data, body: {}, model: run.model }} />
+      ) : linked.length > 0 ? (
+        <div className="outputs">
+          {linked.map((one, at) => (
+            <MediaView key={at} media={one} label={`Output ${at + 1} of ${run.model}`} />
+          ))}
+        </div>
+      ) : (
+        <Empty action={<CopyButton text={run.id} label="Copy the run's id" />}>
+          The server keeps results of queued runs and of calls with an idempotency key, for a limited time. It keeps none of this run.
+        </Empty>
+      )}
+    </section>
   );
 }

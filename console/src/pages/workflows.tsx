@@ -34,8 +34,8 @@ export function Workflows() {
   };
   return (
     <>
-      <PageHead title="Workflows" actions={workflow && <Button icon={X} onClick={() => setWorkflow(null)}>Take another</Button>}>
-        Drop a workflow, change its inputs, and watch it being executed.
+      <PageHead title="Workflows" actions={workflow && <Button icon={X} onClick={() => setWorkflow(null)}>Open another</Button>}>
+        Drop a workflow, change its inputs, and watch it run.
       </PageHead>
       {problem && <p className="notice bad" role="alert">{problem}</p>}
       <Landing onFile={take} isShown={!workflow}>
@@ -91,7 +91,7 @@ function Start({ onFile, onExample }: { onFile: (file: File | undefined) => void
         </div>
       }
     >
-      Drop the JSON file of a workflow here: the API format, which editors export. Its inputs become a form.
+      Drop the JSON file of a workflow here, in the API format that editors export. Its inputs become a form.
     </Empty>
   );
 }
@@ -144,14 +144,14 @@ function Bench({ workflow, onChange, job, onJob }: BenchProperties) {
                   Run
                 </Button>
               ) : (
-                <span className="soft small">As a viewer you may look, but not run.</span>
+                <span className="soft small">Viewers cannot run workflows.</span>
               )}
             </div>
           </form>
           <section className="card stack" aria-label="The job">
             <div className="row spread">
-              <h2>{job ? "This job" : "What will be executed"}</h2>
-              {job && <Link href={`/jobs/${job}`}>Its own page</Link>}
+              <h2>{job ? "Job" : "Nodes"}</h2>
+              {job && <Link href={`/jobs/${job}`}>Open the job</Link>}
             </div>
             {job ? <JobView key={job} id={job} /> : <Graph workflow={workflow} classes={known} progress={{}} faultyNodes={faulty} />}
           </section>

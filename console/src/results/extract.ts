@@ -6,6 +6,8 @@ export type MediaKind = "image" | "video" | "audio" | "3d" | "file";
 export interface Media {
   kind: MediaKind;
   type: string;
+  /** As who made it calls the file; without one it is named for what was asked. */
+  name?: string;
   source: { blob: Blob } | { url: string } | { elsewhere: string };
 }
 
@@ -84,10 +86,12 @@ function linked(value: string, modality: string | null | undefined): Media | nul
   const isOurs = url.pathname.startsWith("/assets/") || url.pathname.startsWith("/files/");
   const name = isOurs ? (url.searchParams.get("name") ?? url.pathname) : url.pathname;
   const known = ENDINGS[name.split(".").at(-1)?.toLowerCase() ?? ""];
-  const usual: MediaKind = modality === "image" || modality === "video" || modality === "audio" || modality === "3d" ? modality : "file";
+  // Of 3D only what ends in .glb or .gltf can be drawn: models also answer with .fbx and .usdz.
+  const usual: MediaKind = modality === "image" || modality === "video" || modality === "audio" ? modality : "file";
   const [kind, type] = known ?? [usual, ""];
   if (isOurs) {
-    return { kind, type, source: { url: url.pathname + url.search } };
+    const named = url.searchParams.get("name");
+    return { kind, type, ...(named && (kind === "3d" || kind === "file") && { name: named }), source: { url: url.pathname + url.search } };
   }
   return known || /asset|media|output|result|cdn|file/i.test(value) ? { kind, type, source: { elsewhere: value } } : null;
 }

@@ -1,21 +1,24 @@
+import { useQuery } from "@tanstack/react-query";
 import { Download, ExternalLink, FileBox } from "lucide-react";
 import { Suspense, lazy } from "react";
+import { send } from "../api/client";
+import { bytes } from "../format";
 import type { Media } from "./extract";
 import { useObjectUrl } from "./thumbnail";
 
 const Scene = lazy(() => import("./scene"));
 
-/** One thing that a model made, shown as what it is. */
+/** One result of a model, shown as what it is. */
 export function MediaView({ media, label }: { media: Media; label: string }) {
   const blob = "blob" in media.source ? media.source.blob : null;
   const made = useObjectUrl(blob);
   if ("elsewhere" in media.source) {
     return (
       <div className="notice">
-        <p>The provider keeps this {media.kind === "file" ? "file" : media.kind}; the console loads nothing from other places.</p>
+        <p>The provider stores this {media.kind === "file" ? "file" : media.kind}. The console loads nothing from other servers.</p>
         <p>
           <a href={media.source.elsewhere} target="_blank" rel="noreferrer noopener">
-            Open it there <ExternalLink size={14} aria-hidden="true" />
+            Open it in a new tab <ExternalLink size={14} aria-hidden="true" />
           </a>
         </p>
       </div>
@@ -29,12 +32,26 @@ export function MediaView({ media, label }: { media: Media; label: string }) {
     <figure className="media">
       <Shown media={media} url={url} label={label} />
       <figcaption>
-        <a className="button small" href={url} download={`${label.replace(/\W+/g, "-").slice(0, 40) || "result"}.${endingOf(media)}`}>
+        {(media.kind === "3d" || media.kind === "file") && <FileFacts name={media.name} size={blob?.size} url={url} />}
+        <a className="button small" href={url} download={media.name ?? `${label.replace(/\W+/g, "-").slice(0, 40) || "result"}.${endingOf(media)}`}>
           <Download size={15} aria-hidden="true" /> Save
         </a>
       </figcaption>
     </figure>
   );
+}
+
+/** The name and the size of what is not seen as a whole; the size of a link is asked for. */
+function FileFacts({ name, size, url }: { name: string | undefined; size: number | undefined; url: string }) {
+  const asked = useQuery({
+    queryKey: ["size", url],
+    queryFn: async () => Number((await send(url, { method: "HEAD" })).headers.get("content-length")),
+    enabled: size === undefined,
+    staleTime: Infinity,
+    retry: false,
+  });
+  const known = size ?? asked.data;
+  return <span className="soft small">{[name, known && bytes(known)].filter(Boolean).join(", ")}</span>;
 }
 
 function Shown({ media, url, label }: { media: Media; url: string; label: string }) {

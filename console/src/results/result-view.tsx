@@ -2,7 +2,7 @@ import { CopyButton } from "../components/basics";
 import type { Entry } from "../history/store";
 import { MediaView } from "./media-view";
 
-/** Everything that came of one run. */
+/** Everything that one run has produced. */
 export function ResultView({ entry }: { entry: Pick<Entry, "media" | "texts" | "document" | "body" | "model"> }) {
   const label = labelOf(entry);
   return (
@@ -20,7 +20,7 @@ export function ResultView({ entry }: { entry: Pick<Entry, "media" | "texts" | "
       ))}
       {entry.document !== null && (
         <details className="more" open={entry.media.length + entry.texts.length === 0 || undefined}>
-          <summary>The whole answer</summary>
+          <summary>Full response</summary>
           <pre className="code-block" tabIndex={0}>{JSON.stringify(entry.document, null, 2)}</pre>
         </details>
       )}
@@ -28,7 +28,7 @@ export function ResultView({ entry }: { entry: Pick<Entry, "media" | "texts" | "
   );
 }
 
-/** What a picture is called for who does not see it: the words it was made from. */
+/** A description of a picture for people who do not see it: the words that it was made from. */
 export function labelOf({ body, model }: Pick<Entry, "body" | "model">): string {
   const words = body.prompt ?? body.text ?? body.instruction ?? body.promptText ?? body.text_prompt;
   return typeof words === "string" && words ? words.slice(0, 160) : `Made by ${model}`;

@@ -8,11 +8,11 @@ const GAP_X = 56;
 const GAP_Y = 18;
 const PAD = 12;
 const WORDS: Record<NodeProgress["state"] | "waiting", string> = {
-  waiting: "waits",
-  running: "is executed",
-  finished: "is done",
-  cached: "was known already",
-  error: "has failed",
+  waiting: "waiting",
+  running: "running",
+  finished: "done",
+  cached: "cached",
+  error: "failed",
 };
 
 interface GraphProperties {
@@ -22,7 +22,7 @@ interface GraphProperties {
   faultyNodes?: ReadonlySet<string>;
 }
 
-/** The nodes of a workflow in the order in which they need each other, each with how it stands. */
+/** The nodes of a workflow in the order of their links, each with its state. */
 export function Graph({ workflow, classes, progress, faultyNodes }: GraphProperties) {
   const drawn = useMemo(() => layOut(workflow), [workflow]);
   const places = new Map(drawn.nodes.map((one) => [one.id, { x: PAD + one.column * (WIDTH + GAP_X), y: PAD + one.row * (HEIGHT + GAP_Y) }]));
@@ -30,7 +30,7 @@ export function Graph({ workflow, classes, progress, faultyNodes }: GraphPropert
   const height = PAD * 2 + drawn.rows * (HEIGHT + GAP_Y) - GAP_Y;
   const states = Object.entries(workflow).map(([id, node]) => `${titleOf(node, classes)} ${WORDS[stateOf(id, progress, faultyNodes)]}`);
   return (
-    <div className="graph" tabIndex={0} role="group" aria-label="The workflow's nodes">
+    <div className="graph" tabIndex={0} role="group" aria-label="Nodes of the workflow">
       <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={states.join("; ")}>
         {drawn.links.map(({ from, to }, at) => {
           const start = places.get(from)!;

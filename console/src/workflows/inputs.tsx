@@ -93,13 +93,13 @@ function UploadField({ name, value, fault, onChange }: { name: string; value: un
       const saved = await (await send("/api/upload/image", { method: "POST", body: form })).json();
       onChange(saved.name);
     } catch (error) {
-      setProblem(error instanceof Fault ? error.message : "The file could not be sent.");
+      setProblem(error instanceof Fault ? error.message : "The file could not be uploaded.");
     } finally {
       setBusy(false);
     }
   };
   return (
-    <Field label={words(name)} hint="A file of this workspace, by its name." fault={problem || fault}>
+    <Field label={words(name)} hint="The name of a file in this workspace." fault={problem || fault}>
       {(control) => (
         <div className="drop" onDragOver={(event) => event.preventDefault()}
           onDrop={(event) => {
@@ -109,7 +109,7 @@ function UploadField({ name, value, fault, onChange }: { name: string; value: un
           <input {...control} className="input" value={String(value ?? "")} onChange={(event) => onChange(event.target.value)} />
           <div className="row">
             <Button size="small" icon={FileUp} isBusy={isBusy} onClick={() => chooser.current?.click()}>
-              Send a file
+              Upload a file
             </Button>
             <span className="soft small">or drop it here</span>
             <input ref={chooser} hidden type="file" onChange={(event) => void take(event.target.files?.[0])} />

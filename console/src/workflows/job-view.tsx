@@ -23,7 +23,7 @@ export function useNodeClasses() {
   });
 }
 
-/** One job as it is executed: its graph with progress, previews, and what came of it. */
+/** One job while it runs: its graph with progress, previews and outputs. */
 export function JobView({ id }: { id: string }) {
   const { mayRun } = useMe();
   const queries = useQueryClient();
@@ -82,7 +82,7 @@ export function JobView({ id }: { id: string }) {
   );
 }
 
-/** How the nodes of an ended job stand, as far as it can be told afterwards. */
+/** The states of the nodes of an ended job, as far as they are known afterwards. */
 function ended(workflow: Workflow, status: string, failed: string | undefined, live: Live): Live["nodes"] {
   const nodes = { ...live.nodes };
   if (status === "completed") {

@@ -1,5 +1,6 @@
 import { useEffect, useReducer } from "react";
 import { currentWorkspace } from "../api/client";
+import { newId } from "../browser";
 
 export interface NodeProgress {
   state: "running" | "finished" | "cached" | "error";
@@ -7,7 +8,7 @@ export interface NodeProgress {
   max: number;
 }
 
-/** What has been told of one job while it is executed. */
+/** What the events of one job have said so far. */
 export interface Live {
   isConnected: boolean;
   nodes: Record<string, NodeProgress>;
@@ -35,7 +36,7 @@ export function useLive(job: string | null): Live {
     let timer: ReturnType<typeof setTimeout>;
     let isLeft = false;
     const open = () => {
-      const query = new URLSearchParams({ clientId: crypto.randomUUID(), workspace: currentWorkspace() });
+      const query = new URLSearchParams({ clientId: newId(), workspace: currentWorkspace() });
       socket = new WebSocket(`${location.origin.replace("http", "ws")}/ws?${query}`);
       socket.binaryType = "arraybuffer";
       socket.onopen = () => {

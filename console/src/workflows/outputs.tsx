@@ -11,7 +11,7 @@ interface NamedFile {
   type: string;
 }
 
-/** Everything that the nodes of a job have shown: files, and texts. */
+/** The files and texts that the nodes of a job have put out. */
 export function Outputs({ outputs, titles }: { outputs: Record<string, any>; titles: Record<string, string> }) {
   return (
     <div className="outputs">
@@ -49,5 +49,5 @@ function OutputFile({ file }: { file: NamedFile }) {
     return found.error ? <FaultNotice error={found.error} /> : <Loading>Fetching {file.filename}…</Loading>;
   }
   const kind: MediaKind = file.filename.endsWith(".glb") ? "3d" : kindOfType(found.data.type);
-  return <MediaView media={{ kind, type: found.data.type, source: { blob: found.data } }} label={file.filename} />;
+  return <MediaView media={{ kind, type: found.data.type, name: file.filename, source: { blob: found.data } }} label={file.filename} />;
 }

@@ -25,14 +25,14 @@ export function readWorkflow(text: string): Workflow {
   try {
     document = JSON.parse(text);
   } catch (error) {
-    throw new Error(`This file is no JSON: ${(error as Error).message}`);
+    throw new Error(`This file is not valid JSON: ${(error as Error).message}`);
   }
   const nodes = isRecord(document) && isRecord(document.prompt) ? document.prompt : document;
   if (isRecord(nodes) && Array.isArray(nodes.nodes) && Array.isArray(nodes.links)) {
-    throw new Error("This is a workflow as an editor draws it. Export it in the API format, and drop that file.");
+    throw new Error("This is a workflow in the format of an editor. Export it in the API format, and drop that file.");
   }
   if (!isRecord(nodes) || Object.keys(nodes).length === 0 || !Object.values(nodes).every((one) => isRecord(one) && typeof one.class_type === "string")) {
-    throw new Error("This JSON is no workflow: it should have nodes by their ids, each with a class_type and inputs.");
+    throw new Error("This JSON is not a workflow: it needs nodes by their ids, each with a class_type and inputs.");
   }
   return Object.fromEntries(Object.entries(nodes).map(([id, one]) => [id, { ...one, inputs: isRecord(one.inputs) ? one.inputs : {} } as WorkflowNode]));
 }
@@ -84,11 +84,11 @@ export function layOut(workflow: Workflow): Drawn {
   return { nodes, links, columns: rows.length, rows: Math.max(1, ...rows) };
 }
 
-/** A workflow to begin with: a picture by the built-in model, turned and kept. */
+/** A workflow to start with: a picture by the built-in model, enlarged and inverted. */
 export const EXAMPLE: Workflow = {
   "1": { class_type: "PartnerLocalProceduralImage1", inputs: { prompt: "a lighthouse above a stormy sea at dusk", width: 640, height: 448, seed: 7 }, _meta: { title: "Make a picture" } },
   "2": { class_type: "ImageScale", inputs: { image: ["1", 0], upscale_method: "lanczos", width: 960, height: 0, crop: "disabled" }, _meta: { title: "Enlarge it" } },
-  "3": { class_type: "ImageInvert", inputs: { image: ["1", 0] }, _meta: { title: "Turn its colours" } },
-  "4": { class_type: "SaveImage", inputs: { images: ["2", 0], filename_prefix: "lighthouse" }, _meta: { title: "Keep the picture" } },
-  "5": { class_type: "SaveImage", inputs: { images: ["3", 0], filename_prefix: "lighthouse-negative" }, _meta: { title: "Keep the negative" } },
+  "3": { class_type: "ImageInvert", inputs: { image: ["1", 0] }, _meta: { title: "Invert its colours" } },
+  "4": { class_type: "SaveImage", inputs: { images: ["2", 0], filename_prefix: "lighthouse" }, _meta: { title: "Save the picture" } },
+  "5": { class_type: "SaveImage", inputs: { images: ["3", 0], filename_prefix: "lighthouse-negative" }, _meta: { title: "Save the negative" } },
 };

@@ -1,0 +1,1 @@
+var e=new Set([`succeeded`,`failed`,`canceled`,`expired`]);function t({labels:e}){return Object.entries(e).map(([e,t])=>`${e}=${t}`).join(`, `)}export{t as n,e as t};

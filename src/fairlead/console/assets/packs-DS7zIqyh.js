@@ -1,0 +1,1 @@
+function e(e){let t=e.split(/[,\s]+/).filter(Boolean);return t.length>0?t:null}export{e as t};
