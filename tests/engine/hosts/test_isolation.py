@@ -86,6 +86,7 @@ def test_frozen_process_is_replaced_while_somebody_waits_for_it(tmp_path: Path, 
         frozen = next(pid for pid in engine.of_kind(kind) if pid not in engine.of_kind(kind, "troubles"))
         os.kill(frozen, signal.SIGSTOP)
         assert isinstance(engine.run(wait_for(_check(engine, _WORKS, workspace))), Checked)
+        engine.run(wait_for(until(lambda: frozen in engine.ended)))
         assert engine.ended[frozen] == "it did not answer any more"
 
 
