@@ -82,7 +82,7 @@ from fairlead.server.posting import HOUR_MS
 from fairlead.server.runs import Runs
 from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, BadSettingError, Settings
 from fairlead.storage.assets.files import find_file_of_id
-from fairlead.storage.jobs.entries import JOB_SPACING, JobJournal, WrittenJobs, write_job_entries
+from fairlead.storage.jobs.entries import JobJournal, WrittenJobs, write_job_entries
 from fairlead.storage.work.journal import Journal
 from fairlead.workers.deployments import DeploymentWorker
 from fairlead.workers.periodic import run_periodically
@@ -195,7 +195,6 @@ def _journal(base: Base, stack: AsyncExitStack) -> JobJournal:
     journal: JobJournal = Journal(
         base.database,
         write_job_entries,
-        spacing=JOB_SPACING,
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
         released=publish_released(base.messaging.wakeups, Topic.JOB_RELEASED),
         listener=lambda written: _tell_remaining(base, written),

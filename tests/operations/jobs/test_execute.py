@@ -46,7 +46,7 @@ from fairlead.storage.accounts.workspaces import create_key
 from fairlead.storage.blobs.store import AdoptedBlob, BlobsUnavailableError
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.tables import job_events, jobs, workflow_files
-from fairlead.storage.jobs.entries import JOB_SPACING, JobJournal, write_job_entries
+from fairlead.storage.jobs.entries import JobJournal, write_job_entries
 from fairlead.storage.jobs.jobs import inflated
 from fairlead.storage.work.journal import Journal
 from fake_partner import FakePartner
@@ -92,7 +92,7 @@ class Site:
         self.seen = cabinet.seen
         self.hosts = Hosts()
         self.files = cabinet.files
-        self.journal: JobJournal = Journal(database, write_job_entries, lambda *_: None, JOB_SPACING)
+        self.journal: JobJournal = Journal(database, write_job_entries, lambda *_: None)
         self.store = WorkStore(self.journal, self.seen.append, REFUSAL)
         self.places = Places(2)
         patience = Patience(self.seen.append, seconds)

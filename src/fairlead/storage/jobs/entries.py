@@ -44,7 +44,7 @@ from fairlead.storage.jobs.documents import count_documents, document_columns, r
 from fairlead.storage.jobs.ids import INSERT_KEY, find_known_as, used_keys
 from fairlead.storage.jobs.labels import LabelIndex, add_to_index, index_job
 from fairlead.storage.work.changes import LockedWork, RowChanges, WorkRows
-from fairlead.storage.work.journal import BatchSpacing, Journal, WrittenWork
+from fairlead.storage.work.journal import Journal, WrittenWork
 from fairlead.storage.work.table import in_state
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -73,9 +73,6 @@ class WrittenJobs(WrittenWork[JobVerdict], frozen=True):
 
 
 JobJournal: TypeAlias = Journal[JobEntry, WrittenJobs, JobVerdict]
-JOB_SPACING: Final = BatchSpacing(least_entries=2, seconds=0.003)
-"""The end of a job and the claim of the next are two entries: there is load. Jobs that end within a moment of each
-other then share a commit, which was a sixth of what a small job costs. One job alone is never two entries at once."""
 
 
 class _Slots(msgspec.Struct):
