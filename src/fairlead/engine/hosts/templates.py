@@ -265,6 +265,8 @@ class Templates:
     async def _fresh(self, packs: Packs) -> tuple[EngineProcess, Path]:
         """A process that has loaded no pack yet, and its folder."""
         folder = self._folders.next()
+        if not self._packs:  # no other template would share a plain process, which takes 28 MB
+            return await self._spawn(folder, preloads=False), folder
         source = await (self._torch if packs else self._plain).get()
         if source.is_forkable:
             return await self._see(await source.process.fork(folder)), folder
