@@ -255,6 +255,8 @@ def test_file_that_goes_while_it_is_opened_is_not_made_again(
     """SQLite makes an empty file where it opens one that is not there, and that would pass for the database."""
     opened = SqliteDatabase(sqlite_file)
     run(opened.read(servers))
+    while opened._idle_readers:
+        opened._idle_readers.pop()[0].close()
     opened._engine.dispose()
     look, away = SqliteDatabase._refuse_if_gone, tmp_path / "away"
 

@@ -192,7 +192,8 @@ def _list_labelled(connection: Connection, workspace_id: str, query: ListQuery) 
     else:
         rows = _BY_NUMBER_IN_POSTGRESQL.run(connection, (workspace_id, numbers))
     page = sorted((_listed(row) for row in rows), key=operator.attrgetter("number"), reverse=True)
-    page = [one for one in page if query.state in (None, one.state)]
+    if query.state is not None:
+        page = [one for one in page if one.state == query.state]
     return JobPage(page, numbers[-1] if len(found) > query.limit else before)
 
 
@@ -250,8 +251,8 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> Forgott
 
 
 def _listed(row: Sequence[Any]) -> ListedJob:
-    job = ListedJob(*row)
-    return msgspec.structs.replace(job, state=JobState(job.state))
+    id_, number, state, *more = row
+    return ListedJob(id_, number, JobState(state), *more)
 
 
 def _job(row: Mapping[Any, Any]) -> Job:
