@@ -74,7 +74,7 @@ from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.processes.tree import watch_trees
 from fairlead.server.base import Base, Jobs, brand, credential_reader, header_names, known_hosts, start_background
 from fairlead.server.blob_stores import spool_folder
-from fairlead.server.confinement import Confinement, ready_confinement
+from fairlead.server.confinement import Confinement
 from fairlead.server.drain import Drain
 from fairlead.server.hosts import ready_hosts
 from fairlead.server.messaging import FOLLOW_SECONDS, listen_for_cancelled, listen_for_released, publish_released
@@ -121,11 +121,13 @@ class _Verbs(msgspec.Struct, frozen=True):
     follow: Follow
 
 
-async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs:
+async def ready_jobs(
+    settings: Settings, base: Base, runs: Runs, drain: Drain, confinement: Confinement, stack: AsyncExitStack
+) -> Jobs:
     """Wire the parts that execute workflows; the stack stops them."""
     if settings.work_pools:
         _tell_of_tiers(settings, base)
-    working = await _working(settings, base, runs, stack)
+    working = await _working(settings, base, runs, confinement, stack)
     nodes = NodeCatalog(
         working.hosts, lambda: base.catalog.current, lambda catalog: _partner_nodes(catalog, base, runs)
     )
@@ -159,14 +161,15 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
     )
 
 
-async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> _Working:
+async def _working(
+    settings: Settings, base: Base, runs: Runs, confinement: Confinement, stack: AsyncExitStack
+) -> _Working:
     journal = _journal(base, stack)
     store = WorkStore(journal, base.observe, REFUSAL)
     kept_ms = int(settings.jobs_hours * HOUR_MS)
     transport = _transport(base, stack)
     moderation = await _ready_moderation(settings, base.observe, stack)
     files = _files(settings, base, moderation, kept_ms, stack)
-    confinement = await ready_confinement(settings)
     confinement.tell(base.observe)
     start_background(stack, watch_trees())
     nodes = _partner_nodes(base.catalog.current, base, runs)
