@@ -40,11 +40,11 @@ async def ready_hosts(
     given = host_settings(settings, confinement, settings.data / "scratch")
     copies_folder(settings).mkdir(mode=0o700, exist_ok=True)
     hosts = Hosts(given, partner_nodes, partial(_note, observe))
+    stack.push_async_callback(hosts.close)
     try:
         await hosts.begin()
     except EngineUnavailableError as error:
         raise DataDirectoryError(str(error)) from error
-    stack.push_async_callback(hosts.close)
     return hosts
 
 
@@ -54,8 +54,8 @@ async def try_node_packs(settings: Settings, confinement: Confinement, scratch: 
     `scratch` is a folder for what is written meanwhile.
     """
     hosts = Hosts(await asyncio.to_thread(host_settings, settings, confinement, scratch), b"[]", lambda _: None)
-    await hosts.begin()
     try:
+        await hosts.begin()
         return (await hosts.prepare(None)).packs
     finally:
         await hosts.close()

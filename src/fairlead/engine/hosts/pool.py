@@ -93,7 +93,7 @@ class Hosts:
     async def begin(self) -> None:
         """Take a folder, and begin to load the engine and to try the packs; who asks before that waits for it.
 
-        EngineUnavailableError where no folder can be made.
+        Returns when a process loads the engine beside the caller. EngineUnavailableError where no folder can be made.
         """
         settings = self._settings
         try:
@@ -110,6 +110,7 @@ class Hosts:
         self._places = Places(settings.places, settings.idle_seconds, self._start(execute), self._stamp)
         self._keep(keep_beating(self._templates.living, settings.heartbeat_seconds))
         self._keep(self._load())
+        await self._templates.begun.wait()
 
     async def close(self) -> None:
         """End every process. Jobs that are executed are not ended: `execute` raises EngineUnavailableError."""
@@ -365,7 +366,10 @@ class Hosts:
 
     async def _load(self) -> None:
         """Load what is needed first, while nobody has asked for it yet; what fails is tried again when it is wanted."""
-        await asyncio.gather(self._classes.refresh(), self._catalog.begin())
+        try:
+            await asyncio.gather(self._classes.refresh(), self._catalog.begin())
+        finally:
+            self._templates.begun.set()  # also where no process could be started
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed or self._folders is None:

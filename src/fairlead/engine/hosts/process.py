@@ -74,8 +74,13 @@ class EngineProcess:
     # How it comes.
 
     @classmethod
-    async def spawn(cls, environment: Mapping[str, str], folder: Path, note: TakeNote) -> "EngineProcess":
-        """Start a process, with a folder of its own, which is made now and removed with it. HostNotStartedError."""
+    async def spawn(
+        cls, environment: Mapping[str, str], folder: Path, note: TakeNote, begun: Callable[[], None]
+    ) -> "EngineProcess":
+        """Start a process, with a folder of its own, which is made now and removed with it. HostNotStartedError.
+
+        `begun` is called when it has begun to load what it needs.
+        """
         with ExitStack() as undone:
             ours, theirs, our_forks, their_forks = sockets(undone)
             numbers = (theirs.fileno(), their_forks.fileno())
@@ -91,6 +96,7 @@ class EngineProcess:
             their_forks.close()
             process = cls(child, our_forks, folder, note)
             undone.pop_all()
+        begun()
         await process._greet(ours)
         return process
 

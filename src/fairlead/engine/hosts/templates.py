@@ -109,6 +109,8 @@ class Templates:
         self.partner_nodes = partner_nodes
         self.living: Final[set[EngineProcess]] = set()
         """Every process that runs."""
+        self.begun: Final = asyncio.Event()
+        """Set once the first process has begun to load the engine."""
         self._settings = settings
         self._packs = [str(folder) for folder in packs]
         self._folders = folders
@@ -293,7 +295,7 @@ class Templates:
     async def _spawn(self, folder: Path, *, preloads: bool) -> EngineProcess:
         threads = str(max(1, (os.cpu_count() or 1) // self._settings.places))
         environment = {**_ENVIRONMENT, **dict.fromkeys(_THREADS, threads), "TMPDIR": str(folder)}
-        process = await self._see(await EngineProcess.spawn(environment, folder, self._note))
+        process = await self._see(await EngineProcess.spawn(environment, folder, self._note, self.begun.set))
         scratch, packs, memory = str(self._folders.folder), self._packs, self._settings.memory
         await process.order(_START_SECONDS, TemplateService.begin, scratch, packs, memory, self._widest(scratch))
         if preloads:
