@@ -27,7 +27,7 @@ from bench.measuring import Claim
 from bench.sockets import Heard, open_sockets, publish, watched
 
 from databases import running_postgres
-from fairlead.storage.db.database import open_database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import runs
 from nats_servers import running_nats
 

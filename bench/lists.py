@@ -29,7 +29,8 @@ from bench.sessions import Session, request, sessions
 
 from databases import running_postgres
 from fairlead.operations.clock import new_id
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import jobs, workspaces
 from fairlead.storage.jobs.jobs import deflated
 from fairlead.storage.jobs.labels import LabelIndex, add_to_index, index_job

@@ -32,7 +32,8 @@ from bench.measuring import CannotMeasureError, Claim, Gateway
 from bench.sessions import ask_all, request, sessions
 
 from databases import Postgres, running_postgres
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import runs
 from nats_servers import running_nats
 

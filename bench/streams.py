@@ -30,7 +30,8 @@ from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.watch import STREAMS_MAX
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import jobs
 from fairlead.storage.jobs.jobs import deflated
 

@@ -38,8 +38,8 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.follow import follow_nobody
 from fairlead.server.drain import Drain
 from fairlead.server.web_server import WebServer
-from fairlead.storage.db.database import open_database
 from fairlead.storage.db.migrate import migrate
+from fairlead.storage.db.opening import open_database
 
 _BACKLOG: Final = 4096
 _PREFIX: Final = "flk_"

@@ -21,7 +21,8 @@ import branch_coverage
 import reaper
 from cluster.form import SQLITE, ManyServers
 from databases import Postgres, migrate_url, opened, running_postgres
-from fairlead.storage.db.database import Database, DatabaseUnavailableError, open_database
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.ledger import ledger
 from fake_partner import FakePartner, running_partner
 from nats_servers import NatsServer, running_nats

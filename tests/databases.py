@@ -20,8 +20,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 import reaper
-from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work, open_database
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.db.migrate import migrate, schema_state
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import metadata
 
 T = TypeVar("T")

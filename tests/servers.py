@@ -27,7 +27,8 @@ from sqlalchemy import Connection, select
 
 from fairlead.cli import commands
 from fairlead.server.settings import Settings
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import workspaces
 from fairlead.storage.ledger import ledger
 from server_template import fork_server, is_forkable

@@ -20,8 +20,8 @@ from fairlead.cli.mistakes import explanation
 from fairlead.domain.days import first_id, start_of
 from fairlead.operations.data_copy import CopyRefusedError
 from fairlead.server.installation import DataDirectoryError
-from fairlead.storage.db.database import open_database
 from fairlead.storage.db.migrate import COMPATIBLE_FROM, COPYING
+from fairlead.storage.db.opening import open_database
 from servers import COMMAND, Server, environment, killed_at_last, serving, wait_until
 from storage.bookings import Books, admission, settlement
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import asyncpg  # type: ignore[import-untyped]
 
-from fairlead.storage.db.database import file_of
+from fairlead.storage.db.opening import file_of
 from fake_partner import CatalogFolder, FakePartner, Request, reply_json
 
 KEYED: Final = "fake"

@@ -9,8 +9,8 @@ from conftest import Run
 from databases import Postgres
 from fairlead.domain.jobs.entries import Submission
 from fairlead.domain.work.entries import Claim
-from fairlead.storage.db.database import open_database
 from fairlead.storage.db.figures import DatabaseFigures, read_figures
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import write_job_entries
 from fairlead.storage.runs import queue as runs

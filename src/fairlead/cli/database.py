@@ -16,8 +16,9 @@ from fairlead.operations.data_copy import CopySummary, migrate_data
 from fairlead.server.installation import lock_file_database, opened_database, prepare_data
 from fairlead.server.setting_readers import database_url
 from fairlead.server.settings import Settings, read_settings
-from fairlead.storage.db.database import Database, file_of, open_database
+from fairlead.storage.db.database import Database
 from fairlead.storage.db.migrate import HEAD, migrate
+from fairlead.storage.db.opening import file_of, open_database
 
 T = TypeVar("T")
 

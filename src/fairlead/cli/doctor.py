@@ -36,7 +36,7 @@ from fairlead.server.installation import (
 )
 from fairlead.server.messaging import MessagingUnavailableError, try_messaging
 from fairlead.server.settings import Settings
-from fairlead.storage.db.database import file_of
+from fairlead.storage.db.opening import file_of
 
 _FILES_WANTED: Final = 4096
 _FREE_MIB_WANTED: Final = 512

@@ -68,9 +68,9 @@ from fairlead.server.messaging import listen_for_changed_workspaces, publish_cha
 from fairlead.server.settings import BadSettingError, Settings
 from fairlead.storage.blobs.gate import StoreGate, StoreState
 from fairlead.storage.blobs.store import BlobLostError, BlobMissingError, StoredBlobs
-from fairlead.storage.db.database import Database, DatabaseTimes, file_of, open_database
+from fairlead.storage.db.database import Database, DatabaseTimes
 from fairlead.storage.db.migrate import HEAD, migrate
-from fairlead.storage.db.waiting import WaitingDatabase
+from fairlead.storage.db.opening import WaitingDatabase, file_of, open_database
 from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 from fairlead.workers.periodic import run_periodically
 

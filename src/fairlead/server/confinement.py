@@ -17,7 +17,7 @@ from fairlead.processes.confinement.probe import probe, with_filter
 from fairlead.server.blob_stores import files_folder
 from fairlead.server.installation import DataDirectoryError
 from fairlead.server.settings import CONFINEMENT_OFF, CONFINEMENT_REQUIRED, Settings
-from fairlead.storage.db.database import file_of
+from fairlead.storage.db.opening import file_of
 
 _MODELS: Final = "models"
 _AS_ROOT: Final = "the server runs as root; run it as another user, or set FAIRLEAD_ENGINE_ALLOW_ROOT=true"

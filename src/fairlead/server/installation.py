@@ -30,8 +30,9 @@ from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers
 from fairlead.server.settings import SETTINGS, BadSettingError, Settings
-from fairlead.storage.db.database import Database, file_of, open_database
+from fairlead.storage.db.database import Database
 from fairlead.storage.db.migrate import schema_state
+from fairlead.storage.db.opening import file_of, open_database
 
 LOCAL: Final = "local"
 PACKAGE: Final = Path(fairlead.__file__).parent

@@ -104,7 +104,6 @@ class _Working(msgspec.Struct, frozen=True):
     executor: JobExecutor
     places: Places
     models: ModelRunner
-    confinement: Confinement
     kept_ms: int
 
 
@@ -154,7 +153,7 @@ async def ready_jobs(
     drain.tell(base.messaging.events.close)
     return Jobs(
         lambda: (_jobs_api(settings, base, working, verbs), _cloud_api(settings, base, working, nodes, verbs)),
-        working.confinement.summary(),
+        confinement.summary(),
         lambda: working.journal.entries_waiting,
         JobVerbs(verbs.reader, verbs.canceller),
         verbs.deployments,
@@ -170,7 +169,6 @@ async def _working(
     transport = _transport(base, stack)
     moderation = await _ready_moderation(settings, base.observe, stack)
     files = _files(settings, base, moderation, kept_ms, stack)
-    confinement.tell(base.observe)
     start_background(stack, watch_trees())
     nodes = _partner_nodes(base.catalog.current, base, runs)
     hosts = await ready_hosts(settings, confinement, nodes, base.observe, stack)
@@ -191,7 +189,7 @@ async def _working(
         flush_seconds=1.0 if base.alone else FOLLOW_SECONDS,
     )
     documents = _documents(base, stack)
-    return _Working(hosts, store, journal, files, documents, executor, places, models, confinement, kept_ms)
+    return _Working(hosts, store, journal, files, documents, executor, places, models, kept_ms)
 
 
 def _journal(base: Base, stack: AsyncExitStack) -> JobJournal:

@@ -4,9 +4,9 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 import msgspec
 from prometheus_client.registry import Collector
@@ -28,8 +28,8 @@ from fairlead.server.settings import Settings
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.periodic import watch_loop
 
-if TYPE_CHECKING:
-    from fairlead.server.confinement import Confinement
+ReadyJobs: TypeAlias = Callable[[Base, Runs, Drain], Awaitable[Jobs]]
+"""Wires and starts what has workflows executed."""
 
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 _SWITCH_SECONDS: Final = 0.0005
@@ -113,7 +113,7 @@ async def _running_parts(
         _rest_collector(stack)
         metrics = Metrics(describe_build(settings), meters)
         observe = observers(settings, metrics, stack)
-        examined = _examined_confinement(settings, stack) if settings.engine else None
+        ready_jobs = _begin_jobs(settings, stack) if settings.engine else None
         base = await ready_base(settings, clock or Clock(), metrics.database, observe, stack, has_api=has_api)
         metrics.messages.sources.append(base.messaging.counts)
         drain = Drain(settings.drain_seconds, settings.drain_pause_seconds if has_api else 0.0)
@@ -123,7 +123,7 @@ async def _running_parts(
         runs.posting.start(base, stack)
         start_background(stack, runs.queue_worker.work())
         start_background(stack, _janitor(settings, base, runs, observe).work())
-        jobs = None if examined is None else await _ready_jobs(settings, base, runs, drain, examined, stack)
+        jobs = None if ready_jobs is None else await ready_jobs(base, runs, drain)
         if jobs is not None:
             metrics.journals.append(jobs.entries_waiting)
         readiness = Readiness(base.prompt_database, runs.presence.announce_in, base.assets.blobs.check_writable)
@@ -155,31 +155,26 @@ def _janitor(settings: Settings, base: Base, runs: Runs, observe: Observer) -> J
     )
 
 
-def _examined_confinement(settings: Settings, stack: AsyncExitStack) -> "Awaitable[Confinement]":
-    """How hosts can be confined here: found out by another process while the server goes on starting."""
-    from fairlead.server.confinement import ready_confinement  # noqa: PLC0415 -- as below
+def _begin_jobs(settings: Settings, stack: AsyncExitStack) -> ReadyJobs:
+    """Begin to find out how hosts can be confined: another process takes a tenth of a second for it."""
+    from fairlead.server.confinement import ready_confinement  # noqa: PLC0415 -- only with the engine
 
-    task = asyncio.ensure_future(ready_confinement(settings))
+    examining = asyncio.ensure_future(ready_confinement(settings))
 
     async def give_up() -> None:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)  # where the server has failed to start for another reason
+        examining.cancel()
+        await asyncio.gather(examining, return_exceptions=True)  # where the start has failed for another reason
 
     stack.push_async_callback(give_up)
-    return task
 
+    async def ready(base: Base, runs: Runs, drain: Drain) -> Jobs:
+        from fairlead.server.jobs import ready_jobs  # noqa: PLC0415 -- 5 MB that only a server with the engine pays
 
-async def _ready_jobs(
-    settings: Settings,
-    base: Base,
-    runs: Runs,
-    drain: Drain,
-    confinement: "Awaitable[Confinement]",
-    stack: AsyncExitStack,
-) -> Jobs:
-    from fairlead.server.jobs import ready_jobs  # noqa: PLC0415 -- 5 MB that a server without the engine must not pay
+        confinement = await examining
+        confinement.tell(base.observe)
+        return await ready_jobs(settings, base, runs, drain, confinement, stack)
 
-    return await ready_jobs(settings, base, runs, drain, await confinement, stack)
+    return ready
 
 
 def _rest_collector(stack: AsyncExitStack) -> None:

@@ -44,7 +44,8 @@ from fairlead.operations.assets.views import FileViews
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.files import find_file_of_id
 from fairlead.storage.blobs.opening import local_blobs
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from servers import PLAIN, wait_until
 
 LIMIT: Final = 2_000_000

@@ -31,7 +31,7 @@ from fairlead.domain.jobs.events import (
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.operations.accounts.keys import revoke_key
 from fairlead.operations.clock import Clock
-from fairlead.storage.db.database import open_database
+from fairlead.storage.db.opening import open_database
 
 pytestmark = pytest.mark.req("C-08")
 

@@ -33,7 +33,8 @@ from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.assets.results import Asset, insert_assets
 from fairlead.storage.blobs.opening import local_blobs
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from servers import wait_until
 
 CONTENT: Final = hashlib.shake_256(b"an asset").digest(1_500_000)

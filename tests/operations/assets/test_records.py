@@ -18,7 +18,8 @@ from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 from fairlead.domain.jobs.jobs import NewJob
 from fairlead.observing.observations import ContentRefused, DatabaseTrouble
 from fairlead.storage.blobs.store import FAN_OUT
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from operations.asset_room import DAY_MS, ME, Room
 from storage.bookings import LAB, NOW, Books
 

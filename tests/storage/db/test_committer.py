@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from fairlead.storage.db.database import Committer
+from fairlead.storage.db.sqlite import Committer
 from servers import wait_until
 
 

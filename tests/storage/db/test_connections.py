@@ -12,7 +12,8 @@ from sqlalchemy.pool import NullPool
 from conftest import Run
 from databases import Postgres
 from fairlead.storage.db.connections import Connections
-from fairlead.storage.db.database import DatabaseUnavailableError, open_database
+from fairlead.storage.db.database import DatabaseUnavailableError
+from fairlead.storage.db.opening import open_database
 
 _SECONDS = 0.05
 

@@ -19,19 +19,12 @@ from sqlalchemy.util import await_only
 
 from conftest import Run
 from databases import Postgres
-from fairlead.storage.db import database as databases
-from fairlead.storage.db import migrate
-from fairlead.storage.db.database import (
-    Committer,
-    Database,
-    DatabaseUnavailableError,
-    SqliteDatabase,
-    UndoneError,
-    Work,
-    file_of,
-    open_database,
-)
-from fairlead.storage.db.waiting import WaitingDatabase
+from fairlead.storage.db import migrate, postgresql
+from fairlead.storage.db import sqlite as sqlite_module
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.opening import WaitingDatabase, file_of, open_database
+from fairlead.storage.db.postgresql import UndoneError
+from fairlead.storage.db.sqlite import Committer, SqliteDatabase
 
 T = TypeVar("T")
 Attempt = Callable[[], None]
@@ -56,7 +49,7 @@ def sqlite_file(sqlite_url: str) -> Path:
 @pytest.fixture
 def sqlite(sqlite_file: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteDatabase]:
     """Return an open SQLite database that has written once, and waits for no lock."""
-    monkeypatch.setattr(databases, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite_module, "_BUSY_SECONDS", 0.05)
     opened = SqliteDatabase(sqlite_file)
     run(opened.write(lambda c: announce(c, "first")))
     yield opened
@@ -398,7 +391,7 @@ def test_transaction_of_a_frozen_client_is_ended_by_postgresql(
     postgresql_url: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows it has locked are free again, so that others can take over its work."""
-    monkeypatch.setattr(databases, "_ABANDONED_MS", "200")
+    monkeypatch.setattr(postgresql, "_ABANDONED_MS", "200")
     frozen, other = open_database(postgresql_url), open_database(postgresql_url)
     run(other.write(announce))
 
@@ -427,7 +420,7 @@ def test_transaction_that_was_ended_while_its_process_was_frozen_is_repeated(
     postgresql_url: str, run: Run, monkeypatch: pytest.MonkeyPatch, *, again: bool
 ) -> None:
     """Whether it had more to ask when it went on, or only to commit: nothing of it was written the first time."""
-    monkeypatch.setattr(databases, "_ABANDONED_MS", "200")
+    monkeypatch.setattr(postgresql, "_ABANDONED_MS", "200")
     opened = open_database(postgresql_url)
     freezes = iter((True, False))
 

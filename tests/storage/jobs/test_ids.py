@@ -21,7 +21,8 @@ from fairlead.domain.jobs.listing import JobPage, LabelFilter, ListQuery
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.work.entries import Superseded
 from fairlead.storage.db import migrate
-from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import WrittenJobs, write_job_entries
 from fairlead.storage.jobs.ids import find_known_as

@@ -28,7 +28,7 @@ from fairlead.domain.jobs.jobs import JobQuery
 from fairlead.domain.jobs.states import WAITING, WORKING, JobState, JobTransition
 from fairlead.domain.work.entries import Claim, Release, Superseded, TakeOver
 from fairlead.storage.accounts.audit_log import Act, AuditFilter, list_entries
-from fairlead.storage.db.database import open_database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import WrittenJobs, write_job_entries
 from fairlead.storage.ledger import ledger

@@ -23,7 +23,7 @@ from fairlead.server.installation import lock_data, opened_database, prepare_dat
 from fairlead.server.settings import Settings
 from fairlead.storage.blobs.errors import BlobsUnavailableError
 from fairlead.storage.blobs.gate import open_gate
-from fairlead.storage.db.database import open_database
+from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.snapshots import open_snapshot
 
 _APART: Final = (

@@ -18,7 +18,8 @@ from fairlead.server.blob_stores import ready_blobs, shown_place, stored_blobs
 from fairlead.server.settings import Settings
 from fairlead.storage.blobs.errors import BlobsUnavailableError
 from fairlead.storage.blobs.gate import StoreState, open_gate
-from fairlead.storage.db.database import Database, file_of
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import file_of
 
 _FREE: Final = "free"
 _WORDS: Final = {

@@ -1,6 +1,7 @@
 """The database: connections and transactions, the tables, and the history of the tables.
 
-    database      open_database, Database.read and .write: functions over a connection, run in a transaction
+    database      Database.read and .write: functions over a connection, run in a transaction
+    opening       open_database: one by its URL, of sqlite or postgresql
     snapshots     open_snapshot: a database as it was at one moment, read in steps
     statements    Prepared and its like: SQL compiled once; insert_into: INSERTs with ON CONFLICT
     tables        every table; those of a subject are beside it (budget_tables.py …), schema.py has the triggers

@@ -10,7 +10,10 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import DatabaseError
 
-from fairlead.storage.db.database import Work, file_of, sqlite_engine, unavailable_file, unavailable_server
+from fairlead.storage.db.database import Work
+from fairlead.storage.db.opening import file_of
+from fairlead.storage.db.postgresql import unavailable_server
+from fairlead.storage.db.sqlite import sqlite_engine, unavailable_file
 
 T = TypeVar("T")
 _CONNECT_SECONDS: Final = 10.0

@@ -1,17 +1,45 @@
-"""A database server that restarts or fails over: what it has not written is asked of it again."""
+"""A database by its URL; and one whose server restarts or fails over: what it has not written is asked of it again."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final, TypeVar
 
-from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from sqlalchemy import make_url
+
+from fairlead.storage.db.database import UNTIMED, Database, DatabaseTimes, DatabaseUnavailableError, Work
+from fairlead.storage.db.postgresql import STATEMENT_SECONDS, PostgresDatabase
+from fairlead.storage.db.sqlite import SqliteDatabase
 
 T = TypeVar("T")
 
 _PAUSE_FIRST: Final = 0.05
 _PAUSE_MAX: Final = 0.5
 """Seconds between two tries to reach a database server that is away."""
+
+
+def open_database(
+    url: str, times: DatabaseTimes = UNTIMED, statement_seconds: float | None = STATEMENT_SECONDS
+) -> Database:
+    """Open a database by its URL: `sqlite:///path` or `postgresql://…`; ValueError for any other.
+
+    A statement of PostgreSQL may take `statement_seconds`; None is no limit.
+    """
+    parsed = make_url(url)
+    match parsed.get_backend_name():
+        case "sqlite" if parsed.database:
+            return SqliteDatabase(Path(parsed.database), times)
+        case "postgresql":
+            return PostgresDatabase(parsed.set(drivername="postgresql+asyncpg"), times, statement_seconds)
+        case other:
+            raise ValueError(f"a database of kind {other!r} is not supported; use sqlite:///path or postgresql://")
+
+
+def file_of(url: str) -> Path | None:
+    """The file behind a SQLite URL, or None for a server."""
+    parsed = make_url(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
 
 
 class WaitingDatabase:
