@@ -28,7 +28,7 @@ from fairlead.server.settings import Settings
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.periodic import watch_loop
 
-ReadyJobs: TypeAlias = Callable[[Base, Runs, Drain], Awaitable[Jobs]]
+_ReadyJobs: TypeAlias = Callable[[Base, Runs, Drain], Awaitable[Jobs]]
 """Wires and starts what has workflows executed."""
 
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
@@ -155,7 +155,7 @@ def _janitor(settings: Settings, base: Base, runs: Runs, observe: Observer) -> J
     )
 
 
-def _begin_jobs(settings: Settings, stack: AsyncExitStack) -> ReadyJobs:
+def _begin_jobs(settings: Settings, stack: AsyncExitStack) -> _ReadyJobs:
     """Begin to find out how hosts can be confined: another process takes a tenth of a second for it."""
     from fairlead.server.confinement import ready_confinement  # noqa: PLC0415 -- only with the engine
 

@@ -2,7 +2,8 @@
 
 What takes long is done once: the engine's libraries are imported by the first, torch by the second, and packs by
 templates that are forked from these. A host is forked from the template with its packs. Where a template cannot be
-forked, because a pack has left something in it that must not be shared, a host loads its packs by itself.
+forked, because a pack has left something in it that must not be shared, a host loads its packs by itself. While there
+are no packs there is one template, which has the engine.
 """
 
 import asyncio
