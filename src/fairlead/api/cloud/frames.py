@@ -6,7 +6,7 @@ a server's are not masked, so that they are the same bytes for everybody.
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 import msgspec
 
@@ -41,6 +41,10 @@ _FINAL_BINARY: Final = 0x82
 _LENGTH_IN_ONE_BYTE: Final = 125
 _LENGTH_IN_TWO_BYTES: Final = 0xFFFF
 _encode: Final = msgspec.json.Encoder().encode
+_Shown: TypeAlias = Preview | ProgressText
+"""What clients differ in."""
+_Untold: TypeAlias = Finished | Counted
+"""What is told by its progress alone, or for those who watch one job."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -105,7 +109,7 @@ def pack_frame(payload: Payload) -> bytes:
 
 def _variant(broadcast: Broadcast, reading: Reading) -> Reading:
     """What of a client's abilities makes a difference here: most things are the same bytes for all."""
-    is_special = broadcast.envelope is not None and isinstance(broadcast.envelope.event, Preview | ProgressText)
+    is_special = broadcast.envelope is not None and isinstance(broadcast.envelope.event, _Shown)
     return reading if is_special else PLAIN
 
 
@@ -117,8 +121,8 @@ def _payload(envelope: EventEnvelope, reading: Reading) -> Sequence[Payload]:
         return [_preview(envelope.public_id, event, reading)]
     if isinstance(event, ProgressText):
         return [_text(envelope.public_id, event, reading)]
-    if isinstance(event, Finished | Counted):
-        return []  # told by its progress alone, or for those who watch one job
+    if isinstance(event, _Untold):
+        return []
     kind, data = message_of(envelope)
     return [message(kind, data)]
 
@@ -127,6 +131,8 @@ def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # 
     """The type and the data of the message that tells an event; the history tells some of them again."""
     job, at = {"prompt_id": envelope.public_id}, {"timestamp": envelope.at}
     match envelope.event:
+        case Executing(place):
+            return "executing", {"node": place.node, "display_node": place.display, **job}
         case QueueChanged(remaining):
             return "status", _status(remaining)
         case Notice(text):
@@ -135,8 +141,6 @@ def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # 
             return "execution_start", {**job, **at}
         case Cached(nodes):
             return "execution_cached", {"nodes": nodes, **job, **at}
-        case Executing(place):
-            return "executing", {"node": place.node, "display_node": place.display, **job}
         case Progress(place, value, most):
             return "progress", {"value": _number(value), "max": _number(most), **job, "node": place.node}
         case Executed() as executed:

@@ -4,11 +4,11 @@ Publishers never wait for subscribers. Everything happens in the thread of the e
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError
-from fairlead.domain.jobs.events import EventEnvelope, Failed, Interrupted, Preview, QueueChanged, Succeeded
+from fairlead.domain.jobs.events import Ending, EventEnvelope, Preview, QueueChanged
 from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
 from fairlead.messaging.event_relay import JobMark
@@ -115,14 +115,16 @@ class LocalEventHub:
     def _tell(self, envelope: EventEnvelope, *, is_ours: bool) -> None:
         workspace_id = envelope.workspace_id
         progress = self._jobs.note(envelope, is_ours=is_ours)
-        if isinstance(envelope.event, QueueChanged) and (told := self._told.get(workspace_id)) is not None:
-            told.note_remaining(envelope.event.remaining)
-        ended_jobs = self._ended_jobs.pop(workspace_id, ()) if isinstance(envelope.event, QueueChanged) else ()
+        ended_jobs: Sequence[str] = ()
+        if isinstance(envelope.event, QueueChanged):
+            if (told := self._told.get(workspace_id)) is not None:
+                told.note_remaining(envelope.event.remaining)
+            ended_jobs = self._ended_jobs.pop(workspace_id, ())
         subscriptions = self._subscriptions.get(workspace_id)
         if not subscriptions:
             return
         _put(subscriptions, Broadcast(envelope, progress, ended_jobs))
-        if isinstance(envelope.event, Succeeded | Failed | Interrupted):
+        if isinstance(envelope.event, Ending):
             self._wake(workspace_id)
             if envelope.public_id is not None:
                 self._note_ended(workspace_id, envelope.public_id)

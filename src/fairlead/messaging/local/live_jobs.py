@@ -102,12 +102,12 @@ class LiveJobs:
                 job = self._jobs.get(job_id) or self._remember(job_id, envelope.workspace_id, is_ours=is_ours)
                 job.executing = envelope
                 return job.note(NodeProgress(place))
+            case Finished(place) if job_id in self._jobs:
+                return self._jobs[job_id].note_end(place)
             case Preview() as preview if job_id in self._jobs:
                 self._jobs[job_id].preview = preview
             case Progress(place, value, most) if job_id in self._jobs:
                 return self._jobs[job_id].note(NodeProgress(place, value, most))
-            case Finished(place) if job_id in self._jobs:
-                return self._jobs[job_id].note_end(place)
             case Stopped(place) if job_id in self._jobs and place.node in self._jobs[job_id].running:
                 return self._jobs[job_id].note_end(place)
             case Succeeded() | Failed() | Interrupted():

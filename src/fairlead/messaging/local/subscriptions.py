@@ -13,7 +13,9 @@ from fairlead.domain.jobs.events import (
     Counted,
     EventEnvelope,
     Executed,
+    Executing,
     Failed,
+    Finished,
     Interrupted,
     Notice,
     Preview,
@@ -29,6 +31,8 @@ _BASE_BYTES: Final = 512
 _NODE_BYTES: Final = 300
 """What the progress of one node counts for."""
 _encode: Final = msgspec.json.Encoder().encode
+_OfANode: TypeAlias = Preview | Progress | ProgressText
+"""What only matters live, about a node."""
 _LiveKey: TypeAlias = tuple[type[object], str | None, str]
 _Key: TypeAlias = int | _LiveKey
 
@@ -140,6 +144,8 @@ def _size(broadcast: Broadcast) -> int:
     """About how many bytes a broadcast takes on the wire."""
     least = _BASE_BYTES + _NODE_BYTES * len(broadcast.progress)
     match None if broadcast.envelope is None else broadcast.envelope.event:
+        case Executing() | Finished():  # nearly all that is told of a long job
+            return least
         case Preview(_, _, image):
             return least + len(image)
         case Executed(_, ui):
@@ -154,7 +160,7 @@ def _live_key(envelope: EventEnvelope | None) -> _LiveKey | None:
     """What an event that only matters live is about: only the newest about it is worth telling."""
     if envelope is None:
         return None
-    if isinstance(envelope.event, Preview | Progress | ProgressText):
+    if isinstance(envelope.event, _OfANode):
         return type(envelope.event), envelope.job_id, envelope.event.place.node
     return (Counted, envelope.job_id, "") if isinstance(envelope.event, Counted) else None
 

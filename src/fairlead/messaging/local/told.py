@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.jobs.events import EventEnvelope, Failed, Interrupted, Started, Succeeded
+from fairlead.domain.jobs.events import Ending, EventEnvelope, Started
 from fairlead.messaging.event_relay import JobMark
 
 _JOBS_MAX: Final = 2_000
@@ -98,7 +98,7 @@ class ToldJobs:
 
 
 def _is_end(envelope: EventEnvelope) -> bool:
-    return isinstance(envelope.event, Succeeded | Failed | Interrupted)
+    return isinstance(envelope.event, Ending)
 
 
 def _follows(told: _Told, envelope: EventEnvelope) -> bool:
