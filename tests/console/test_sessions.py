@@ -2,13 +2,17 @@
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Route, expect
 
 from console.conftest import NewContext, Open
 from console.people import run_model
 from servers import Server
 
 _PICTURES = "/console/models/local/procedural-image-1"
+_LOSE_NETWORK = """
+  Object.defineProperty(navigator, 'onLine', {get: () => false});
+  window.dispatchEvent(new Event('offline'));
+"""
 
 
 def test_key_signs_in_and_signing_out_ends_the_session(new_context: NewContext, site: Server) -> None:
@@ -96,6 +100,25 @@ def test_lost_connection_is_told_and_found_again(open_page: Open) -> None:
     context.set_offline(False)
     expect(banner).to_have_count(0)
     run_model(page, "a ship")
+
+
+@pytest.mark.req("A-04")
+def test_answer_without_a_network_is_not_believed_for_long(open_page: Open) -> None:
+    """One may have been under way when the network went: the console looks again, and tells of the loss then."""
+    page, lost = open_page(_PICTURES), list[str]()
+
+    def answer_until_it_looks(route: Route) -> None:
+        if route.request.url.endswith("/healthz"):
+            lost.append(route.request.url)
+        if lost:
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/*", answer_until_it_looks)
+    with page.expect_request("**/healthz"):
+        page.evaluate(_LOSE_NETWORK)  # has the pages ask again, and be answered
+    expect(page.get_by_text("The connection to the server is lost.")).to_be_visible()
 
 
 def test_actions_of_the_console_are_in_the_audit_log(open_page: Open) -> None:

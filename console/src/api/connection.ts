@@ -11,8 +11,8 @@ export function reportConnection(works: boolean): void {
   }
   isConnected = works;
   clearTimeout(timer);
-  if (!works) {
-    timer = setTimeout(lookAgain, 1000);
+  if (!works || !navigator.onLine) {
+    timer = setTimeout(lookAgain, 1000); // an answer that comes without a network may have been under way when that went
   }
   for (const listener of listeners) {
     listener();
@@ -24,7 +24,11 @@ async function lookAgain(): Promise<void> {
     await fetch("/healthz", { cache: "no-store" });
     reportConnection(true);
   } catch {
-    timer = setTimeout(lookAgain, 1500);
+    if (isConnected) {
+      reportConnection(false);
+    } else {
+      timer = setTimeout(lookAgain, 1500);
+    }
   }
 }
 
