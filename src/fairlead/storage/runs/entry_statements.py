@@ -26,7 +26,7 @@ from fairlead.domain.runs.entries import (
     Settlement,
     Withdrawal,
 )
-from fairlead.domain.runs.states import LIVE, WAITING, RunEvent, RunState, advance, states_before
+from fairlead.domain.runs.states import WAITING, RunEvent, RunState, advance, states_before
 from fairlead.domain.work.entries import Claim, DocumentBlob, TakeOver
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows, change_and_look_up
 from fairlead.storage.db.tables import ledger_entries, run_events, runs, workspaces
@@ -206,14 +206,15 @@ def _end_run(kept: Collection[Column[object]]) -> Prepared:
             runs.c.attempt == bindparam("of_attempt"),
             runs.c.hold == bindparam("held"),
             *(column.is_not_distinct_from(bindparam(f"of_{column.name}")) for column in _BOOKED),
-            in_state(runs, LIVE),
+            runs.c.finished_at.is_(None),  # not by states: PostgreSQL would look in the indexes of what is under way
         )
         .values({**new, **forgotten, **expiry})
     )
     names = [f"new_{one.name}" for one in ended]
     if kept:
         names += ["until", "or_until", *(f"new_{one.name}" for one in kept)]
-    return Prepared(statement, [*names, "run", "of_attempt", "held", *(f"of_{column.name}" for column in _BOOKED)])
+    names += ["run", "of_attempt", "held", *(f"of_{column.name}" for column in _BOOKED)]
+    return Prepared(statement, names, primary_key="run")
 
 
 END_RUN: Final = _end_run(())

@@ -44,6 +44,7 @@ FREE_KEY: Final = Prepared(
     .where(runs.c.id == bindparam("run"), runs.c.idempotency_id == bindparam("key"))
     .values({**dict.fromkeys(_KEY, null()), runs.c.forget_at: runs.c.result_expires_at}),
     ("run", "key"),
+    primary_key="run",
 )
 """Only the key a run took itself: one that expired meanwhile may be another run's by now."""
 _CONFLICT: Final = "This idempotency key was used for another call; use a new key."

@@ -23,6 +23,7 @@ DELIVERY_IS_DUE: Final = Prepared(
     .where(webhook_deliveries.c.run_id == bindparam("run"))
     .values(next_at=bindparam("new_next_at")),
     ("new_next_at", "run"),
+    primary_key="run",
 )
 """A run has ended: its webhook may be posted from a time (ms) on. Nothing where it has none."""
 _CLAIMABLE: Final = (

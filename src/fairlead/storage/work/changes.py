@@ -138,7 +138,7 @@ class WorkRows:
         statement = update(table).values(values)
         for name, column in {"work": "id", "of_attempt": "attempt", "of_state": "state"}.items():
             statement = statement.where(table.c[column] == bindparam(name))
-        return Prepared(statement, [*names, "work", "of_attempt", "of_state"])
+        return Prepared(statement, [*names, "work", "of_attempt", "of_state"], primary_key="work")
 
     def lock(self, connection: Connection, ids: Sequence[str]) -> Rows:
         """Lock rows, in the order of their ids; the fields of a `LockedWork`, then what is read in addition."""

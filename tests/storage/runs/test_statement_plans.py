@@ -1,0 +1,29 @@
+"""How the databases find the rows that a batch of entries changes: by their ids, however many have ended."""
+
+from typing import Final
+
+from fairlead.domain.runs.entries import JournalEntry
+from fairlead.storage.runs.entries import write_entries
+from storage.bookings import Books, acceptance, admission, failure, redirection, settlement
+from storage.plans import traced
+
+_ENDED: Final = 3_000
+"""So many that PostgreSQL would not read them whole for ten rows; no statistics are gathered in between."""
+_AT_ONCE: Final = 500
+_OF_OTHERS: Final = ("Seq Scan on runs", "SCAN runs", "ix_runs_working", "ix_runs_waiting")
+"""Steps that pass rows of other runs: a table read whole, or indexes full of entries for what was once under way."""
+
+
+def test_changed_runs_are_found_by_their_ids_alone(books: Books) -> None:
+    """No step of an UPDATE reads runs of others, those that have ended since the last vacuum included."""
+    books.open(balance=10**9)
+    for first in range(0, _ENDED, _AT_ONCE):
+        names = [f"run-{number}" for number in range(first, first + _AT_ONCE)]
+        books.write(*map(admission, names))
+        books.write(*map(settlement, names))
+    books.write(*map(admission, ("a", "b", "c", "d")))
+    entries: list[JournalEntry] = [settlement("a"), failure("b"), acceptance("c"), redirection("d")]
+    found = traced(books, lambda connection: write_entries(connection, entries))
+    updates = [steps for sql, steps in found if "UPDATE runs" in sql]
+    assert len(updates) >= 2, "what ends is written apart from what goes on"
+    assert [steps for steps in updates if any(step in steps for step in _OF_OTHERS)] == []
