@@ -46,6 +46,7 @@ class Store:
 
         self._engine = engine
         self._connection = engine.connect()
+        self._connection.begin()  # for good: the transactions are SQLite's
         self._kept = sqlite3.connect(":memory:")
         self.transact(upgrade)
 
@@ -64,18 +65,14 @@ class Store:
     def transact(self, work: Work[T], *, commits: bool = True) -> T:
         """Do work in one transaction."""
         driver = sqlite_driver(self._connection)
-        self._connection.begin()
         driver.execute("BEGIN IMMEDIATE")
+        ended_by = "ROLLBACK"
         try:
             result = work(self._connection)
-        except BaseException:
-            self._connection.rollback()
-            raise
-        if not commits:
-            self._connection.rollback()
-            return result
-        driver.execute("COMMIT")
-        self._connection.commit()
+            if commits:
+                ended_by = "COMMIT"
+        finally:
+            driver.execute(ended_by)
         return result
 
     def look(self, work: Work[T]) -> T:

@@ -29,7 +29,7 @@ from fairlead.domain.runs.states import WORKING
 from fairlead.domain.work.entries import Released
 from fairlead.domain.work.pools import DEFAULT_POOL, WorkedPools
 from fairlead.storage.db.figures import DatabaseFigures, read_figures
-from fairlead.storage.db.statements import is_sqlite
+from fairlead.storage.db.statements import PreparedQuery, is_sqlite
 from fairlead.storage.db.tables import runs, servers, workspaces
 from fairlead.storage.work.released import ReleasedLookup
 
@@ -138,6 +138,13 @@ _COUNTED_MOST: Final = 10_000
 _OTHER_POOLS_MOST: Final = 100
 """How many pools are looked at that no operator has named."""
 _DATABASE_TIME: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
+# What servers ask every second or two is made once.
+_SEEN: Final = update(servers).where(servers.c.id == bindparam("server")).values(seen_at=bindparam("now"))
+_FORGET: Final = servers.delete().where(
+    servers.c.seen_at < bindparam("before"),
+    servers.c.id.not_in(select(runs.c.server_id).where(in_state(runs, WORKING))),
+)
+_ALIVE: Final = PreparedQuery(select(servers.c.id).where(servers.c.seen_at > bindparam("since")), ("since",))
 
 
 def database_time(connection: Connection, machine_ms: int) -> int:
@@ -155,10 +162,9 @@ def announce_server(
     connection: Connection, server_id: str, now: int, forget_before: int, pools: WorkedPools = _USUAL_POOLS
 ) -> None:
     """Say that a server is alive: its work is its own until it falls silent. Forgets servers long silent."""
-    if connection.execute(update(servers).where(servers.c.id == server_id).values(seen_at=now)).rowcount == 0:
+    if connection.execute(_SEEN, {"server": server_id, "now": now}).rowcount == 0:
         connection.execute(insert(servers).values(id=server_id, seen_at=now, pools=_encode(pools).decode()))
-    owners = select(runs.c.server_id).where(in_state(runs, WORKING))
-    connection.execute(servers.delete().where(servers.c.seen_at < forget_before, servers.c.id.not_in(owners)))
+    connection.execute(_FORGET, {"before": forget_before})
 
 
 def read_leases(connection: Connection, tables: Iterable["WorkTable"], now: int, silent_ms: int) -> Leases:
@@ -251,27 +257,26 @@ class WorkTable:
             .select_from(table)
             .where(table.c.workspace_id == bindparam("workspace"), is_waiting, number < bindparam("before"))
         )
-        self._late: Final = (
+        self._late: Final = PreparedQuery(
             select(table.c.id, table.c.workspace_id)
             .where(is_queued, is_waiting, table.c.created_at < bindparam("before"))
             .order_by(table.c.created_at)
             .limit(bindparam("most"))
+            .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own
+            ("before", "most"),
         )
-        self._cancelled: Final = select(table.c.id).where(table.c.server_id == bindparam("server"), is_cancelled)
-        self._with_room: Final = (
-            select(workspaces.c.id)
-            .where(parked > 0, has_room)
-            .order_by(
-                func.random()
-            )  # where some are held back by another cap, the same must not stand first every time
-            .limit(bindparam("most"))
+        self._cancelled: Final = PreparedQuery(
+            select(table.c.id).where(table.c.server_id == bindparam("server"), is_cancelled), ("server",)
         )
+        # Where some are held back by another cap, the same must not stand first every time.
+        with_room = select(workspaces.c.id).where(parked > 0, has_room).order_by(func.random())
+        self._with_room: Final = with_room.limit(bindparam("most"))
         self._depth: Final = (
             None if waiting is None else select(func.coalesce(func.sum(waiting), 0), func.coalesce(func.sum(parked), 0))
         )
         self._backlog: Final = _backlog(table, number, is_waiting, parked, backlog)
         # The servers that work belongs to are asked for apart from the work: together, SQLite would read every row.
-        self._owners: Final = select(table.c.server_id).where(is_working).distinct()
+        self._owners: Final = PreparedQuery(select(table.c.server_id).where(is_working).distinct(), ())
         of_owners = owned.where(table.c.server_id.in_(bindparam("owners", expanding=True)))
         of_owners = of_owners.where(_is_takers(table, number)) if goes_on else of_owners
         self._of_owners: Final = of_owners.order_by(table.c.id).limit(bindparam("most"))
@@ -313,11 +318,11 @@ class WorkTable:
 
     def waiting_since(self, connection: Connection, before: int, limit: int) -> Sequence[tuple[str, str]]:
         """Work that has waited since before a time (ms), the oldest first: its ids, and those of its workspaces."""
-        return [(row[0], row[1]) for row in connection.execute(self._late, {"before": before, "most": limit})]
+        return [(row[0], row[1]) for row in self._late.run(connection, (before, limit))]
 
     def cancelled(self, connection: Connection, server_id: str) -> Sequence[str]:
         """What a server has executed that was cancelled."""
-        return [row[0] for row in connection.execute(self._cancelled, {"server": server_id})]
+        return [row[0] for row in self._cancelled.run(connection, (server_id,))]
 
     def room(self, connection: Connection, limit: int) -> Room:
         """Workspaces in which work is parked though a slot is free: their limits were raised."""
@@ -331,7 +336,7 @@ class WorkTable:
         self, connection: Connection, server_id: str, silent_since: int, limit: int, takers: Takers = _ANY_TAKER
     ) -> Sequence[OwnedWork]:
         """Work of servers that were not seen since a time (ms), other than the one that asks, which may take it."""
-        alive = connection.execute(select(servers.c.id).where(servers.c.seen_at > silent_since)).scalars()
+        alive = (row[0] for row in _ALIVE.run(connection, (silent_since,)))
         silent = sorted(self.owners(connection) - {server_id, *alive})
         if not silent:
             return []
@@ -342,7 +347,7 @@ class WorkTable:
 
     def owners(self, connection: Connection) -> set[str]:
         """The servers that have claimed work which has not ended."""
-        return {owner for owner in connection.execute(self._owners).scalars() if owner is not None}
+        return {row[0] for row in self._owners.run(connection, ()) if row[0] is not None}
 
     def backlog(self, connection: Connection) -> Sequence[Backlog]:
         """What waits, by the subscription of its workspace, of each that a workspace has."""
