@@ -20,6 +20,7 @@ from hypothesis import settings
 import branch_coverage
 import reaper
 from cluster.form import SQLITE, ManyServers
+from compilation import compile_tests
 from databases import Postgres, migrate_url, opened, running_postgres
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.db.opening import open_database
@@ -55,8 +56,16 @@ def pytest_xdist_auto_num_workers() -> int:
 
     By itself xdist counts the machine's physical cores, also where we are confined to a few of them.
     """
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return cores * _WORKERS_OF_A_CORE
+    return _cores() * _WORKERS_OF_A_CORE
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Compile the tests once, for all of the processes that are about to be started."""
+    compile_tests((config.invocation_params.dir / argument.partition("::")[0] for argument in config.args), _cores())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -41,7 +41,7 @@ Operation: TypeAlias = APIOperation[Any, Any, Any, Any]
 Case: TypeAlias = schemathesis.Case[Any]
 PACKS: Final = Path(__file__).with_name("node_packs")
 DOCUMENT: Final[Any] = openapi_document(Served(HeaderNames(), fairlead.__version__))
-EXAMPLES: Final = settings.default.max_examples // 3  # type: ignore[union-attr]
+EXAMPLES: Final = settings.default.max_examples // 5  # type: ignore[union-attr]
 """Calls made up for each operation: there are many of those."""
 CHECKS: Final = (
     not_a_server_error,

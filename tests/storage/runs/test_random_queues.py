@@ -18,7 +18,7 @@ from storage.queued_runs import BASE_URL
 pytestmark = pytest.mark.req("R-23", "R-29", "R-32")
 
 _OFFICE: Final = "office-id"
-_BATCHES: Final = 120
+_BATCHES: Final = 80
 _BACKLOG: Final = 15
 _CAPS: Final = {LAB: None, _OFFICE: 3 * COSTLY}
 
