@@ -150,14 +150,16 @@ def test_memory_of_all_processes_counts(place: Place) -> None:
     """The memory of children counts too, and pages that several share count once."""
     code = """
     kept = bytearray(b"x") * (80 << 20)
+    heard, told = os.pipe()
     for number in range(3):
         if os.fork() == 0:
             if number == 0:
                 own = bytearray(b"y") * (60 << 20)
-            os.write(1, b"r")
+            os.write(told, b"x")
             time.sleep(60)
-    time.sleep(2)
-    print("eady", flush=True)
+    for _ in range(3):
+        os.read(heard, 1)
+    print("ready", flush=True)
     time.sleep(60)
     """
     started = _started(place, code, memory=300 << 20)
@@ -191,14 +193,16 @@ def test_every_look_sees_the_whole_tree_and_reads_strangers_once(place: Place) -
 def test_tree_that_takes_too_much_is_ended(place: Place, memory: int, threads: int) -> None:
     """The sum of its memory counts, though each process keeps to its own bound, and so do its threads."""
     code = f"""
+    heard, told = os.pipe()
     for _ in range(2):
         if os.fork() == 0:
             own = bytearray(b"y") * (80 << 20)
-            os.write(1, b"x")
+            os.write(told, b"x")
             time.sleep(60)
     for _ in range({threads}):
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-    time.sleep(2)
+    for _ in range(2):
+        os.read(heard, 1)
     print("", flush=True)
     time.sleep(60)
     """
