@@ -1,6 +1,7 @@
 """BFL, BytePlus video, Veo, Kling, Luma, Runway, MiniMax and fal: submit, poll, refuse, fail, complain."""
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -65,9 +66,16 @@ def seedance(simulator: Any, body: dict[str, Any]) -> list[Any]:
     return polled(simulator, ARK, body, ARK + "/{}", "status", {"queued", "running"})
 
 
-def test_byteplus_video_passes_through_its_statuses(simulator: Any) -> None:
+@pytest.fixture(scope="module")
+def unhurried(start_simulator: Any) -> Iterator[Any]:
+    """Return a simulator whose tasks take so long that a busy machine sees each of their stages."""
+    with start_simulator("--task-seconds", "3") as started:
+        yield started
+
+
+def test_byteplus_video_passes_through_its_statuses(unhurried: Any) -> None:
     """Queued, running, succeeded, with tokens by size and length and both links."""
-    seen = seedance(simulator, {**SEEDANCE, "return_last_frame": True, "resolution": "480p"})
+    seen = seedance(unhurried, {**SEEDANCE, "return_last_frame": True, "resolution": "480p"})
     assert [seen[0]["status"], seen[-1]["status"]] == ["queued", "succeeded"]
     assert "running" in {document["status"] for document in seen}
     assert fetched(seen[-1]["content"]["video_url"]) == "video/mp4"
@@ -149,10 +157,10 @@ def test_kling_verifies_the_token(simulator: Any, changes: dict[str, Any], code:
     assert (answer.status_code, answer.json()["code"]) == (401, code)
 
 
-def test_luma_dreams_and_completes_or_fails(simulator: Any) -> None:
+def test_luma_dreams_and_completes_or_fails(simulator: Any, unhurried: Any) -> None:
     """201, then dreaming, then assets or a reason."""
     assert simulator.post(LUMA, RAY).status_code == 201
-    seen = polled(simulator, LUMA, RAY, LUMA + "/{}", "state", {"queued", "dreaming"})
+    seen = polled(unhurried, LUMA, RAY, LUMA + "/{}", "state", {"queued", "dreaming"})
     assert seen[0]["state"] == "queued"
     assert fetched(seen[-1]["assets"]["video"]) == "video/mp4"
     failed = polled(simulator, LUMA, said(RAY, "refused"), LUMA + "/{}", "state", {"queued", "dreaming"})[-1]
