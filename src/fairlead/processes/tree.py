@@ -128,7 +128,8 @@ class ProcessTree:
             with suppress(OSError):
                 self._group.kill()
                 return
-        threading.Thread(target=end_tree, args=(self.pid,), name="end a tree", daemon=True).start()
+        # Our own end waits for it: a process that was stopped and never killed would be left behind.
+        threading.Thread(target=end_tree, args=(self.pid,), name="end a tree").start()
 
     def clear(self) -> None:
         """End what the child has left behind, after it has ended. The calling thread waits for that."""
