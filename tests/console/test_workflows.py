@@ -38,7 +38,7 @@ def test_nodes_are_told_of_while_they_are_executed(open_page: Open, tmp_path: Pa
         }
         for number in range(2, 22)
     }
-    large = {"class_type": "EmptyImage", "inputs": {"width": 2048, "height": 2048, "batch_size": 1, "color": 255}}
+    large = {"class_type": "EmptyImage", "inputs": {"width": 1024, "height": 1024, "batch_size": 1, "color": 255}}
     shown = {"class_type": "PreviewImage", "inputs": {"images": ["21", 0]}}
     page = open_page("/console/workflows")
     _drop(page, tmp_path, {"1": large, **blurred, "22": shown})
