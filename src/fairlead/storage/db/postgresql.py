@@ -22,7 +22,9 @@ _ABANDONED_MS: Final = "5000"
 """After which PostgreSQL ends a transaction whose client says nothing more, as it was frozen: rows that it has locked
 would hold up its workspaces at every server, and their takeover."""
 _READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ"
-_WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off"
+"""What is written finds its rows by indexes. PostgreSQL would read a table that it takes for small whole instead, and a
+new database's connections keep such plans, whatever has been written, until statistics are gathered (docs/why.md)."""
 _WRITING_SOON: Final = f"{_WRITING}; SET LOCAL synchronous_commit = off"
 """A transaction whose COMMIT need not wait for the disk."""
 
@@ -48,7 +50,7 @@ class PostgresDatabase:
             connect_args={
                 "timeout": _CONNECT_SECONDS,
                 "command_timeout": statement_seconds,
-                "server_settings": {"idle_in_transaction_session_timeout": _ABANDONED_MS},
+                "server_settings": {"idle_in_transaction_session_timeout": _ABANDONED_MS, "jit": "off"},
             },
         )
         self._connections = Connections(engine, _CONNECTIONS, _CONNECT_SECONDS)
