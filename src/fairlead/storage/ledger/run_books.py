@@ -59,6 +59,7 @@ _BUDGETS: Final = PreparedLookup(
 HOLD_FOR_KEY: Final = Prepared(
     update(api_keys).where(api_keys.c.id == bindparam("key")).values(held=api_keys.c.held + bindparam("held_change")),
     ("held_change", "key"),
+    primary_key="key",
 )
 """Its rows are those of `BudgetBook.key_rows`."""
 MOVE_BUDGET: Final = Prepared(
@@ -71,6 +72,7 @@ MOVE_BUDGET: Final = Prepared(
         told_refusal=bindparam("new_told"),
     ),
     ("new_held", "new_spent", "new_since", "new_told", "budget"),
+    primary_key="budget",
 )
 """Its rows are those of `BudgetBook.budget_rows`: figures, and not changes, as the workspace is locked."""
 

@@ -186,6 +186,7 @@ MOVE_FIGURES: Final = Prepared(
         "places",
         "workspace",
     ),
+    primary_key="workspace",
 )
 ACCEPT_RUN: Final = ROWS.update("state", "handle", "credential")
 REDIRECT_RUN: Final = ROWS.update("provider", "hold", "rate_version", "redirected")
