@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 
 from conftest import Run
 from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.entries import JobProgress
 from fairlead.domain.jobs.events import (
     Ending,
     EventEnvelope,
@@ -251,7 +252,8 @@ def test_node_goes_on_while_its_file_is_made_durable_and_nothing_is_told_before(
         publish(envelope)
 
     async def noted_write(entry: Any) -> Any:
-        order.append(type(entry).__name__)
+        if not isinstance(entry, JobProgress):  # written of a job that takes some time, as on a busy machine
+            order.append(type(entry).__name__)
         return await write(entry)
 
     async def work(callbacks: HostCallbacks) -> Ending:
