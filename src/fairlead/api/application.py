@@ -64,7 +64,7 @@ class Application:
         self._router = HttpApi(routes, partial(_refusal, names=names), names.request_id, observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hold one socket; nothing that happens in it escapes."""
+        """Answer one request, or hold one socket. It raises nothing."""
         if scope["type"] not in _SERVED:
             return  # nothing here begins or ends with the server's lifespan
         request_id = new_id()
@@ -87,9 +87,10 @@ class Application:
             await self._router.refuse(scope, send, error)
 
     def refuse_at_once(self, scope: Scope) -> Refused | None:
-        """What the web server answers to a call for which it need make no task; it asks under pressure only.
+        """The answer to a call that is refused without a task of its own.
 
-        Most runs are refused, and what that costs is lost to those that are accepted.
+        The web server asks for it under pressure only: most runs are refused then, and what a refusal costs is lost to
+        the runs that are accepted.
         """
         if scope["method"] != "POST" or (path := _run_segments(scope)) is None:
             return None
@@ -118,7 +119,7 @@ class OperatorApplication:
 
 
 async def _let_nobody_in(_: Request) -> object:
-    """Refuse everybody: no route of the operator's asks who calls."""
+    """Refuse every call: no route of the operator's takes a credential."""
     raise FaultError(Unauthorized())
 
 

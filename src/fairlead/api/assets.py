@@ -15,7 +15,7 @@ from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.operations.assets.results import AssetReader, ServedAsset
 
 _PARAMETERS: Final = ("expires", "disposition", "name", "signature")
-# The store's own address is good for a while, so nobody must keep it for longer.
+# The store's own address expires, so it must not be cached for longer.
 _ELSEWHERE: Final = {"Cache-Control": "private, no-store", "Access-Control-Allow-Origin": "*"}
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 !#$&+-.^_`~()[]{}@,=")
 
@@ -28,7 +28,7 @@ class AssetHandlers:
         self._names = names
 
     async def show_asset(self, request: Request) -> Response:
-        """`GET` and `HEAD /assets/{asset_id}`: the bytes, a part of them, or that the caller has them already."""
+        """`GET` and `HEAD /assets/{asset_id}`: the bytes, a part of them, or 304 where the caller has them."""
         asset = await self._reader.find(request.path_params["asset_id"], **signed_query(request))
         try:
             return await content_response(request, asset, self._reader)
@@ -36,7 +36,7 @@ class AssetHandlers:
             return self._unsatisfiable(asset)
 
     def _unsatisfiable(self, asset: ServedAsset) -> Response:
-        """416, with the router's envelope and the size that a better range can be made from."""
+        """416, with the router's envelope, and the size of the asset for a range that can be satisfied."""
         body = {"detail": f"The asset has {asset.size} bytes.", "error_type": "invalid_input"}
         headers = {
             "Content-Range": f"bytes */{asset.size}",
@@ -47,7 +47,7 @@ class AssetHandlers:
 
 
 async def content_response(request: Request, asset: ServedAsset, reader: AssetReader) -> Response:
-    """The bytes, a part of them, or that the caller has them already; UnsatisfiableRangeError, FaultError.
+    """The bytes, a part of them, or 304 where the caller has them; UnsatisfiableRangeError, FaultError.
 
     302 where the store serves them itself.
     """
@@ -76,7 +76,7 @@ def store_location(asset: ServedAsset, reader: AssetReader) -> str | None:
 
 
 def signed_query(request: Request) -> dict[str, str]:
-    """The parts of a signed link in the query: each once, and nothing else; FaultError."""
+    """The parts of a signed link in the query, each exactly once and nothing else; FaultError."""
     given = request.query_params.multi_items()
     if sorted(name for name, _ in given) != sorted(_PARAMETERS):
         raise FaultError(Forbidden("This link is not good: it is not whole."))
@@ -84,7 +84,7 @@ def signed_query(request: Request) -> dict[str, str]:
 
 
 def _headers(asset: ServedAsset) -> dict[str, str]:
-    """What every good answer says; a browser must neither guess another type nor run anything it finds inside."""
+    """The headers of every successful answer: browsers must neither guess another type nor run scripts in it."""
     return {
         "Content-Type": f"{TEXT}; charset=utf-8" if asset.content_type == TEXT else asset.content_type,
         "Content-Disposition": content_disposition(asset.disposition, asset.name),
@@ -114,7 +114,7 @@ def content_disposition(disposition: str, name: str) -> str:
 
 
 def _range(request: Request, etag: str) -> str | None:
-    """The Range header where it counts: for GET, and only while the caller's part is of the same bytes (If-Range)."""
+    """The Range header where it applies: for GET, and only while the caller's part is of the same bytes (If-Range)."""
     condition = request.headers.get("if-range")
     if request.method != "GET" or (condition is not None and condition.strip() != etag):
         return None

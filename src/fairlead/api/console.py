@@ -24,7 +24,7 @@ _POLICY: Final = (
     "media-src 'self' data: blob:; connect-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Blobs and data: are what models have made, which never leaves the browser; 3D models are read out of them."""
+"""Results of models are shown from `blob:` and `data:`, which never leave the browser; 3D models are read from them."""
 _SAFE: Final = MappingProxyType(
     {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 )

@@ -1,4 +1,4 @@
-"""What stands before the application while the server starts: its port is open already, and nothing else is."""
+"""Stands before the application while the server starts: the port is open, and nothing else is ready."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ class Entrance:
         self._opened = asyncio.Event()
 
     def open(self, application: AsgiApplication) -> None:
-        """Let everybody in."""
+        """Let all calls pass."""
         self._application = application
         self._opened.set()
 

@@ -15,10 +15,10 @@ from fairlead.operations.readiness import Status
 
 
 class MetricsAccess(msgspec.Struct, frozen=True):
-    """Who may read the metrics, which show what workspaces do: callers with the token, or some networks without one.
+    """Who may read the metrics, which show what workspaces do.
 
-    Without a token the address of the caller decides. Behind an unknown proxy everybody seems to call from this
-    machine; a public URL without a trusted proxy is taken as a sign of one, and refused.
+    Callers need the token; where there is none, callers from some networks may read them. Behind an unknown proxy every
+    caller seems to be on this machine; a public URL without a trusted proxy is taken as a sign of one, and refused.
     """
 
     networks: Sequence[IPv4Network | IPv6Network]
@@ -40,7 +40,7 @@ class MetricsAccess(msgspec.Struct, frozen=True):
             )
 
     def _is_told_apart(self) -> bool:
-        """Whether callers are told apart from a proxy in front of them."""
+        """Whether the addresses of callers can be told from that of a proxy in front of them."""
         return self.hosts.base_urls.public is None or bool(self.hosts.base_urls.trusted)
 
 

@@ -1,4 +1,4 @@
-"""The routes that belong to no API: links that are their own credential, what is public, what operators' tools ask."""
+"""The routes that belong to no API: links that are their own credential, public pages, and operators' tools."""
 
 from typing import Final, Literal, NotRequired, TypedDict
 
@@ -30,7 +30,7 @@ class Alive(TypedDict):
 
 
 class EngineConfinement(TypedDict):
-    """How code of node packs is confined: which mechanisms hold, and why no pack is loaded where none is."""
+    """How code of node packs is confined: which mechanisms hold, and, where no pack is loaded, the reason."""
 
     mode: Literal["required", "available", "off"]
     mechanisms: dict[str, bool]
@@ -38,7 +38,7 @@ class EngineConfinement(TypedDict):
 
 
 class Readiness(TypedDict):
-    """Whether runs can be taken, and what is missing; of a server that executes workflows, how it confines them."""
+    """Whether runs can be taken, and what is missing; where workflows are executed, also how they are confined."""
 
     status: Literal["ready", "not ready"]
     problems: NotRequired[list[str]]
@@ -77,7 +77,7 @@ OPERATOR_ROUTES: Final = (
         access=Access.NOTHING,
     ),
 )
-"""What an operator's tools ask, of servers and of workers."""
+"""The routes for operators' tools, of servers and of workers."""
 ROUTES: Final = (
     Route(
         "GET",

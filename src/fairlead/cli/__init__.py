@@ -1,4 +1,4 @@
-"""The `fairlead` command. Each noun has its module, loaded when it is called; what they print goes through `output`."""
+"""The `fairlead` command. Each noun has its module, which is loaded when it is called; all print through `output`."""
 
 import asyncio
 import gc
@@ -42,11 +42,11 @@ _PLACES: Final[Mapping[str, str]] = {
     "workflow": "workflow:workflow",
     "workspaces": "workspaces:workspaces",
 }
-"""Where each command stands: its module, and its name there."""
+"""The module of each command, and its name there."""
 
 
 class Commands(click.Group):
-    """The commands by name. One is loaded when it is called, or when a help lists it."""
+    """The commands by name. Each is loaded when it is called, or listed by `--help`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         """The names, as the help lists them."""
@@ -71,9 +71,9 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Run the command line; what an operator can mend is said in one line, with exit status 1.
+    """Run the command line. An error that an operator can fix is printed as one line, with exit status 1.
 
-    Outside its standalone mode click hands the status of `Exit` back instead of raising it.
+    Outside its standalone mode, click returns the status of `Exit` instead of raising it.
     """
     try:
         sys.exit(commands(standalone_mode=False))
@@ -94,10 +94,10 @@ def main() -> None:
 
 
 def _load(place: str) -> Any:
-    """What stands at a place of this package, such as `serve:serve`.
+    """Load an object of this package by its place, such as `serve:serve`.
 
-    The collector rests while modules are loaded, and never walks through them afterwards: they live as long as the
-    process, and its walks were a seventh of the time that loading takes, and more later.
+    Garbage collection is off while modules are loaded, and never visits them afterwards: they live as long as the
+    process, and collections took a seventh of the loading time.
     """
     module, _, name = place.partition(":")
     module = f"{__name__}.{module}"

@@ -30,7 +30,7 @@ from fairlead.storage.blobs.store import BlobsUnavailableError
 from fairlead.storage.db.database import Database
 
 _LISTED_MAX: Final = 1000
-"""Of each kind of finding in one JSON document, which is held in memory; as lines all are printed."""
+"""The most findings of each kind in one JSON document, which is held in memory; as lines all are printed."""
 _PROGRESS_SECONDS: Final = 5.0
 _FILES: Final = ("references", "blobs", "bytes", "damaged", "missing", "orphaned")
 
@@ -44,7 +44,7 @@ def audit(thoroughly: bool, folder: str | None, settings: Settings, as_json: boo
     """Prove the books, and that every stored file that the database names is there.
 
     Exits with status 1 when the books do not add up, or a file or an archive is missing or damaged. Runs whose outcome
-    could not be known are listed: they were voided. A server may run meanwhile.
+    could not be found out are listed; they were voided. A server may run meanwhile.
     """
     listed = _Listed() if as_json else None
 
@@ -79,7 +79,7 @@ async def _files(
     thoroughly: bool,
     tell: Callable[[Finding], None],
 ) -> Count | None:
-    """Look after the stored files; None where this machine has none, or has another store."""
+    """Check the stored files; None where this machine has none, or has another store."""
     blobs = stored_blobs(settings)
     if blobs is None:
         return None

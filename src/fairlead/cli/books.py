@@ -1,4 +1,4 @@
-"""`fairlead ledger`: the books, and `fairlead archive`, which moves what is old of them into files."""
+"""`fairlead ledger` reads the ledger; `fairlead archive` moves old entries into files."""
 
 import csv
 import datetime
@@ -91,7 +91,7 @@ def export(
     folder: str | None,
     settings: Settings,
 ) -> None:
-    """Write the entries of WORKSPACE (`default` when absent), oldest first, in dollars: all as of one moment."""
+    """Write the entries of WORKSPACE (`default` when absent), oldest first, in dollars, as of one moment."""
     if everybody and workspace is not None:
         raise click.UsageError("name a workspace or give --all, not both")
     whose = None if everybody else workspace or "default"
@@ -106,7 +106,7 @@ def export(
                 settings, lambda opened: operations.export(opened, whose, since, until, write, archived)
             )
     except (OSError, operations.ExportError) as error:
-        if isinstance(error.__cause__, BrokenPipeError):  # anyone who read it has read enough; click knows what to do
+        if isinstance(error.__cause__, BrokenPipeError):  # the reader has closed the pipe; click handles that
             raise error.__cause__ from None
         reason = getattr(error, "strerror", None) or error
         raise click.ClickException(f"{output or 'the output'} cannot be written: {reason}") from error
@@ -122,7 +122,7 @@ def export(
 def archive(before: str | None, keep_days: int | None, to: str | None, settings: Settings, as_json: bool) -> None:
     """Move runs that have ended, and all that was booked for them, out of the database into files.
 
-    Killed anywhere, it can be run again: no entry is lost or there twice. A server may run meanwhile.
+    If it is killed, run it again: no entry is lost or duplicated. A server may run meanwhile.
     """
     if (before is None) == (keep_days is None):
         raise click.UsageError("give --before DATE or --keep-days DAYS")
@@ -168,7 +168,7 @@ def _tell_archived(before: int | None) -> None:
 
 
 def _writer(form: str, file: TextIO) -> Callable[[Sequence[operations.LedgerLine]], None]:
-    """What writes pages of entries to a file, in one of two forms."""
+    """A function that writes pages of entries to a file, in one of two formats."""
     if form == "jsonl":
         encode = msgspec.json.Encoder().encode
         return lambda page: file.writelines(encode(_export_row(line)).decode() + "\n" for line in page)
@@ -183,9 +183,9 @@ def _export_row(line: operations.LedgerLine) -> dict[str, object]:
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[TextIO]:
-    """A file that takes its name when it is whole: until then, and when that fails, what was there before stays.
+    """A file that takes its name when it is complete: until then, and when writing fails, the old file stays.
 
-    What is no file, such as a pipe or a device, keeps its place and is written to.
+    A pipe or a device is written to directly.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():

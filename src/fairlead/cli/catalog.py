@@ -104,7 +104,10 @@ def snapshots(output: str | None, folder: str | None) -> None:
 @_folder_option
 @json_option
 def prices(folder: str | None, as_page: bool, as_json: bool) -> None:
-    """List what every model costs where, by which source and checked when; old prices are named on standard error."""
+    """List the prices of every model at each provider, with their source and the day of their check.
+
+    Old prices are named on standard error.
+    """
     settings = read_settings(catalog=None if folder is None else Path(folder))
     rows = price_rows(_load(folder).marked_up(settings.markup))
     if as_page:

@@ -34,7 +34,7 @@ def settings_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def in_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) -> T:
-    """Do something with the database of an installation. What a caller would be told as a fault is a line here."""
+    """Do something with the database of an installation. A fault is printed as one line."""
 
     async def done() -> T:
         async with opened_database(settings) as database:
@@ -50,10 +50,10 @@ def in_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) ->
 @settings_option
 @json_option
 def migrate_command(settings: Settings, as_json: bool) -> None:
-    """Bring the database to the schema this version needs; makes it where there is none. Safe to repeat."""
+    """Bring the database to the schema that this version needs, or create it. Safe to repeat."""
 
     async def work() -> str | None:
-        opened = open_database(settings.database_url(), statement_seconds=None)  # an index takes as long as it takes
+        opened = open_database(settings.database_url(), statement_seconds=None)  # building an index has no time limit
         try:
             return await migrate(opened)
         finally:
@@ -65,7 +65,7 @@ def migrate_command(settings: Settings, as_json: bool) -> None:
 
 
 def _outcome(before: str | None) -> str:
-    """What came of it, by the revision that the database was at."""
+    """The result in words, by the revision that the database was at."""
     if before == HEAD:
         return f"The database is at {HEAD}."
     if before is not None and before > HEAD:
@@ -80,8 +80,8 @@ def _outcome(before: str | None) -> str:
 def migrate_data_command(source: str, target: str, as_json: bool) -> None:
     """Copy the database SOURCE into TARGET and prove that they are the same.
 
-    Both are URLs: sqlite:///FILE or postgresql://… Stop every server first. TARGET has to be empty. Killed anywhere,
-    the same command goes on. Stored files are not in the database: they stay where they are.
+    Both are URLs: sqlite:///FILE or postgresql://… Stop every server first. TARGET has to be empty. If it is killed,
+    the same command goes on where it was. Stored files are not in the database: they stay where they are.
     """
     settings = read_settings()
 
@@ -91,7 +91,8 @@ def migrate_data_command(source: str, target: str, as_json: bool) -> None:
 
     async def work() -> CopySummary:
         async with AsyncExitStack() as stack:
-            # Nobody else has a file that is locked; others are asked when a server has used them last.
+            # A lock on a SQLite file shows that nobody else uses it; a PostgreSQL database is asked when a server last
+            # used it.
             silent_ms = 0 if lock_file_database(source, stack) else int(settings.silent_server_seconds * 1000)
             copied, filled = open_database(source), open_database(target)
             stack.push_async_callback(copied.close)

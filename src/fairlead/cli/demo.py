@@ -56,7 +56,7 @@ def demo(output: str, photo: str | None, once: bool, data: str, port: int) -> No
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.ClickException(f"{folder} cannot be used for the results: {error.strerror}") from error
-    # Whatever ends us must end the server too: each of these signals unwinds as Ctrl-C does.
+    # The server must end with this process: each of these signals is handled like Ctrl-C.
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     with _server(Path(data), port, folder / "server.log") as server:

@@ -1,4 +1,4 @@
-"""The workflows of `fairlead demo`: files are uploaded, jobs watched over the socket, and what they made downloaded.
+"""The workflows of `fairlead demo`: files are uploaded, jobs watched over the socket, and their outputs downloaded.
 
 It speaks the cloud API as any client would.
 """
@@ -141,7 +141,7 @@ def _run_workflow(shown: Demonstration, graph: Graph) -> tuple[bytes, Reply]:
 
 
 def _watch_job(socket: Any, job_id: str, graph: Graph) -> dict[str, Any]:
-    """Follow a job to its end, with a line that tells how far it is."""
+    """Follow a job to its end, with a line that shows its progress."""
     done: set[str] = set()
     is_live = sys.stderr.isatty()
     give_up_at = time.monotonic() + _WATCH_SECONDS

@@ -1,4 +1,4 @@
-"""The steps of `fairlead demo`: what is asked of the server, and the proof that the answers are what they say.
+"""The steps of `fairlead demo`: the calls to the server, and the proof that the answers are what they claim to be.
 
 It speaks to the server as any caller would, over HTTP, and opens every result with the library people would use.
 """
@@ -78,7 +78,7 @@ class Step(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Demonstration:
-    """What the steps share: the server, where results go, and what the steps before have left behind."""
+    """What the steps share: the server, the folder of results, and the results of earlier steps."""
 
     url: str
     key: str
@@ -90,7 +90,7 @@ class Demonstration:
     refusal: Reply = field(init=False)
     began: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     partner_nodes: int = 0
-    """Runs that workflows have made, whose ids only the books know."""
+    """Runs that workflows have made, whose ids are only in the ledger."""
 
 
 def read_photo(path: Path) -> Photo:
@@ -100,7 +100,7 @@ def read_photo(path: Path) -> Photo:
     try:
         content = path.read_bytes()
         with (
-            warnings.catch_warnings(action="ignore"),  # of what is about to be refused
+            warnings.catch_warnings(action="ignore"),  # the picture is about to be refused
             PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as picture,
         ):
             width, height = picture.size
@@ -142,7 +142,7 @@ def spelled_out(reply: Reply) -> list[str]:
 
 
 def ledger_lines(shown: Demonstration) -> list[str]:
-    """What the steps left in the ledger, an aligned line an entry, in dollars."""
+    """The ledger entries of the steps, an aligned line each, in dollars."""
     newest, _ = _in_books(shown, books.entries, "default", 1000)
     entries = [entry for entry in newest if entry["created_at"] >= shown.began]
     wanted = ("kind", "model", "held", "balance", "rates")
@@ -262,7 +262,7 @@ def ask(
 
 
 def send(shown: Demonstration, path: str, content: bytes, content_type: str) -> Reply:
-    """Send bytes of some type with the key; ClickException when they are not taken."""
+    """Send bytes of some type with the key; ClickException when they are refused."""
     return _ask(shown, "POST", path, 200, content, {"Content-Type": content_type})
 
 
@@ -284,9 +284,9 @@ def _since(began: float) -> float:
 
 
 def fetch(url: str) -> bytes:
-    """What a link leads to that is its own credential; ClickException when it leads nowhere."""
+    """The bytes behind a signed link; ClickException when it leads nowhere."""
     status, _, content = _exchange("GET", url, None, {})
-    expect(status == 200, f"the result at {url} was answered with {status}")  # noqa: PLR2004 -- HTTP's word for here it is
+    expect(status == 200, f"the result at {url} was answered with {status}")  # noqa: PLR2004 -- HTTP's 200 OK
     return content
 
 
@@ -363,7 +363,7 @@ def _in_books(shown: Demonstration, work: Any, *arguments: object) -> Any:
 
 
 def expect(truth: bool, otherwise: str) -> None:
-    """ClickException with what is otherwise the case."""
+    """ClickException with `otherwise`, unless a condition holds."""
     if not truth:
         raise click.ClickException(otherwise)
 

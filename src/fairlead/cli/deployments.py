@@ -1,4 +1,4 @@
-"""`fairlead deployments`: addresses to which workspaces have workflows sent, and their releases."""
+"""`fairlead deployments`: addresses that workflows are sent to, and their releases."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -190,7 +190,7 @@ def _packs_of(packs: tuple[str, ...], no_packs: bool) -> tuple[str, ...] | None:
 
 
 def _run(settings: Settings, workspace: str, work: Callable[[Deployments, str], Awaitable[T]]) -> T:
-    """Do something with the deployments of a workspace. What a caller would be told as a fault is a line here."""
+    """Do something with the deployments of a workspace. A fault is printed as one line."""
 
     async def done(database: Database) -> T:
         return await work(Deployments(database, Clock(), lambda _: None), await find_workspace(database, workspace))
@@ -214,7 +214,7 @@ def _words(fault: DeploymentFault) -> str:
 
 
 def _row(one: Deployment | Release, *, as_json: bool) -> dict[str, object]:
-    """A deployment or a release; people read `all` for every node pack there is, programs null."""
+    """A deployment or a release. All node packs are `all` for people, and null for programs."""
     row = msgspec.structs.asdict(one)
     if one.packs is not None:
         row["packs"] = [title_of(name) for name in one.packs]

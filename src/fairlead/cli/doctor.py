@@ -1,4 +1,4 @@
-"""`fairlead doctor`: what on this machine would keep a server from working."""
+"""`fairlead doctor`: finds what would keep a server on this machine from working."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ _FILES_WANTED: Final = 4096
 _FREE_MIB_WANTED: Final = 512
 _POOLS_NAMED: Final = 5
 _CLOCK_SECONDS: Final = 1.0
-"""How far a clock may be off from the database's before the times in answers and logs mislead."""
+"""How far the clock may differ from the database's before times in answers and logs are misleading."""
 
 
 class _ProblemError(Exception):
@@ -50,14 +50,14 @@ class _ProblemError(Exception):
 
 
 class _WarningError(Exception):
-    """Something that works, and perhaps not as it was meant."""
+    """Something that works, but perhaps not as intended."""
 
 
 @click.command()
 @settings_option
 @json_option
 def doctor(settings: Settings, as_json: bool) -> None:
-    """Check this machine and this installation; exits with status 1 when something needs mending."""
+    """Check this machine and this installation; exits with status 1 when something must be fixed."""
     findings = [_examine(name, check, settings) for name, check in _CHECKS] + _confinement(settings)
     if as_json:
         print_json(findings)
@@ -72,7 +72,7 @@ def _examine(name: str, check: Callable[[Settings], str], settings: Settings) ->
         return {"check": name, "result": "ok", "detail": check(settings)}
     except _WarningError as error:
         return {"check": name, "result": "warning", "detail": str(error)}
-    except Exception as error:  # noqa: BLE001 -- whatever a check dies of is its finding
+    except Exception as error:  # noqa: BLE001 -- any error of a check is its finding
         return {"check": name, "result": "problem", "detail": str(error) or type(error).__name__}
 
 
@@ -238,7 +238,7 @@ def _subscriptions(settings: Settings) -> str:
 
 
 def _confinement(settings: Settings) -> list[dict[str, str]]:
-    """How code of node packs would be confined here, found out by trying: each mechanism by itself."""
+    """How code of node packs would be confined here: each mechanism is tried by itself."""
     if not settings.engine:
         return []
     try:

@@ -29,7 +29,7 @@ _NONE: Final = "none"
 _PERIODS: Final = [period.value for period in BudgetPeriod]
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _READ_IT: Final = "-"
-"""The argument that means: the key is on standard input."""
+"""The argument that stands for a key on standard input."""
 _KEY_CHARACTERS_MAX: Final = 1_000
 
 
@@ -42,7 +42,7 @@ class _KeyId(click.ParamType[str]):
         self._or_read = or_read
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The id as it was given. What is no id is refused without being repeated: it may be the key."""
+        """The id as it was given. Anything else is refused without being repeated, because it may be the key."""
         text = str(value)
         if _ID.fullmatch(text) or (self._or_read and text == _READ_IT):
             return text
@@ -154,7 +154,7 @@ def set_command(
 
 
 def _budget_change(budget: str | None, budget_period: str | None) -> Callable[[Budget | None], Budget | None] | None:
-    """How the options change a budget; None where they do not."""
+    """The change of a budget that the options ask for; None where there is none."""
     if budget is None and budget_period is None:
         return None
     if budget == _NONE and budget_period is not None:
@@ -175,7 +175,7 @@ def _team(text: str) -> str:
 @settings_option
 @json_option
 def list_command(settings: Settings, as_json: bool) -> None:
-    """List keys, without their secrets: what each may spend, what it has spent in this period, what is held for it."""
+    """List keys without their secrets: what each may spend, has spent in this period, and has held."""
     rows = [
         with_times(with_dollars(row, *_MONEY), "created_at", "revoked_at")
         for row in in_database(settings, lambda opened: operations.list_keys(opened, Clock()))

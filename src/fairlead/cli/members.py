@@ -171,7 +171,7 @@ def remove(workspace: str, member: str, settings: Settings) -> None:
 @settings_option
 @json_option
 def log(workspace: str | None, limit: int, settings: Settings, as_json: bool) -> None:
-    """List who has done what, when and from where, the last first."""
+    """List who has done what, when and from where, the newest first."""
 
     async def work(database: Database) -> list[dict[str, object]]:
         workspace_id = None if workspace is None else await find_workspace(database, workspace)

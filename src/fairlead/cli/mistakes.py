@@ -1,4 +1,4 @@
-"""What an operator can mend, each in a line that says how."""
+"""Errors that an operator can fix, each as a line that says how."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -83,7 +83,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
 
 
 def hide_arguments(error: click.UsageError) -> click.UsageError:
-    """An error about too many arguments without these: one may be a secret that belongs on standard input."""
+    """An error about too many arguments, which does not repeat them: a secret meant for standard input may be one."""
     if error.message.startswith("Got unexpected extra argument"):
         words = "There are more arguments than this command takes; a secret is read from standard input."
         return click.UsageError(words, error.ctx)

@@ -48,7 +48,7 @@ def unban(kind: str, id_: str, settings: Settings) -> None:
 @settings_option
 @json_option
 def acts(publisher: str | None, limit: int, settings: Settings, as_json: bool) -> None:
-    """List who has made, changed or deleted what, the last first. Bans are the operator's, and have no key."""
+    """List who has made, changed or deleted what, the newest first. Bans are the operator's, and have no key."""
     rows = [
         with_times(row, "at")
         for row in in_database(settings, lambda opened: operations.list_acts(opened, publisher, limit))

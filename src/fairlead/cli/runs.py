@@ -1,4 +1,4 @@
-"""`fairlead runs`: the outcome of runs, and how their cost came about."""
+"""`fairlead runs`: the outcome of runs, and what they cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -122,7 +122,7 @@ def show(run_id: str, settings: Settings, as_json: bool) -> None:
 
 
 def _print_run(run: dict[str, object]) -> None:
-    """What is known of the run, line by line; what does not apply to it is left out."""
+    """The facts of the run, line by line, without those that do not apply to it."""
     facts = {**run, "key": _key(run), "estimate": _estimate(run)}
     told = [(label, facts[name]) for name, label in _LABELS.items() if not _is_nothing(facts[name])]
     width = max(len(label) for label, _ in told)
@@ -136,7 +136,7 @@ def _was_never_sent(run: Mapping[str, object]) -> bool:
 
 
 def _is_nothing(value: object) -> bool:
-    """Whether a fact says nothing; zero attempts do."""
+    """Whether a fact is empty; zero attempts are not."""
     return value is None or value is False or value == []
 
 

@@ -1,4 +1,4 @@
-"""`fairlead secret`: the server's master secret, and another in its place. No command prints a secret."""
+"""`fairlead secret`: shows and rotates the server's master secret. No command prints a secret."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -39,9 +39,9 @@ def list_command(settings: Settings, as_json: bool) -> None:
 @settings_option
 @json_option
 def rotate(*, prepare: bool, settings: Settings, as_json: bool) -> None:
-    """Make another secret the current one, and seal again what the one before has sealed.
+    """Make a new secret the current one, and seal again what the old one has sealed.
 
-    The one before goes on opening and verifying until `fairlead secret finish`. Servers follow within a second.
+    The old one still opens and verifies until `fairlead secret finish`. Servers follow within a second.
     """
     if not prepare:
         _print_rotated(_run(settings, lambda rotation: rotation.rotate(shell_actor(), _teller(as_json))), as_json)
@@ -55,7 +55,7 @@ def rotate(*, prepare: bool, settings: Settings, as_json: bool) -> None:
 @settings_option
 @json_option
 def reseal(settings: Settings, as_json: bool) -> None:
-    """Seal with the current secret what others have sealed: after a rotation that was interrupted, or of a setting."""
+    """Seal with the current secret what others have sealed: after an interrupted rotation, or one in a setting."""
     _print_rotated(_run(settings, lambda rotation: rotation.reseal(shell_actor(), _teller(as_json))), as_json)
 
 
@@ -64,7 +64,7 @@ def reseal(settings: Settings, as_json: bool) -> None:
 @settings_option
 @json_option
 def finish(*, at_once: bool, settings: Settings, as_json: bool) -> None:
-    """Forget the secrets of before, once nothing needs them: links that they signed are good no more."""
+    """Forget the old secrets, once nothing needs them. Links that they signed are then invalid."""
     done = _run(settings, lambda rotation: rotation.finish(shell_actor(), at_once=at_once))
     is_setting = settings.secret_key is not None
     words = (
@@ -82,7 +82,7 @@ def finish(*, at_once: bool, settings: Settings, as_json: bool) -> None:
 
 
 def _run(settings: Settings, work: Callable[[SecretRotation], Awaitable[T]]) -> T:
-    """Do something about the secrets of an installation; what cannot be done is a line."""
+    """Do something with the secrets of an installation; what fails is printed as one line."""
     try:
         return in_database(
             settings,
@@ -93,7 +93,7 @@ def _run(settings: Settings, work: Callable[[SecretRotation], Awaitable[T]]) -> 
 
 
 def _teller(as_json: bool) -> Callable[[int], None]:
-    """What hears how many texts were sealed again; programs read one document instead."""
+    """A function that shows how many texts were sealed again; programs read one document instead."""
 
     def tell(done: int) -> None:
         if not as_json:

@@ -73,8 +73,8 @@ def work(as_json: bool, pools: tuple[str, ...], places: int | None, **given: obj
     """Run a worker, which executes queued runs and jobs of its pools and has no API.
 
     It shares a PostgreSQL database with servers, and needs their settings, secret, catalog and stored files. It opens
-    no port but for the operator's, where one is asked for. Ctrl-C stops it: runs under way are waited for, and jobs are
-    handed over that do not end in time.
+    no port, except the operator's where one is asked for. Ctrl-C stops it: runs under way are waited for, and jobs that
+    do not end in time are handed over.
     """
     settings = _settings({**given, "queue_places": places, "engine_hosts": places}, pools)
     uvloop.run(_work(settings, as_json=as_json))
@@ -102,10 +102,10 @@ def openapi() -> None:
 def simulate(host: str, port: int, task_seconds: float | None) -> None:
     """Run the partner simulator: every vendor's API at one address, without keys or costs.
 
-    `fairlead serve --simulate` runs one of its own. How faults are scripted is in docs/simulator.md.
+    `fairlead serve --simulate` runs one of its own. docs/simulator.md says how faults are scripted.
     """
     further = [] if task_seconds is None else ["--task-seconds", str(task_seconds)]
-    # The simulator is a program of its own and imports nothing of ours; this process becomes it.
+    # The simulator is a program of its own that imports nothing of Fairlead; this process is replaced by it.
     os.execv(sys.executable, [sys.executable, "-m", _SIMULATOR, "--host", host, "--port", str(port), *further])  # noqa: S606 -- our own module
 
 
@@ -128,7 +128,7 @@ async def _work(settings: Settings, *, as_json: bool) -> None:
 
 
 class _Running(Protocol):
-    """Runs a server or a worker, with more meters for its metrics."""
+    """Runs a server or a worker, with further meters for its metrics."""
 
     def __call__(self, *, meters: Sequence[Collector]) -> AbstractAsyncContextManager[RunningServer]:
         """Start it, and stop it at the end."""
@@ -141,7 +141,7 @@ async def _run(
     running: _Running,
     announce: Callable[[RunningServer], None],
 ) -> None:
-    """Run what is started by `running` behind some open ports until it is told to stop."""
+    """Run what `running` starts, behind some open ports, until it is asked to stop."""
     entrance = Entrance(header_names(settings))
     web = WebServer(_config(entrance), settings.silence_seconds, settings.connections)
     with web.capture_signals():
@@ -205,7 +205,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=_BACKLOG, reuse_port=False)
     except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (while")[0]  # the address stands in front of it already
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # the address is printed in front of it already
         told = f"cannot listen on {host}:{port}: {reason} (FAIRLEAD_HOST, FAIRLEAD_PORT)"
         raise click.ClickException(told) from error
 

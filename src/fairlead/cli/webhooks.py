@@ -1,4 +1,4 @@
-"""`fairlead webhooks`: what receivers verify with, and what became of a run's webhook."""
+"""`fairlead webhooks`: the secrets that webhooks are signed with, and the deliveries of a run's webhook."""
 
 from typing import Final
 
@@ -50,13 +50,13 @@ def secret(workspace: str, rotate: bool, settings: Settings, as_json: bool) -> N
 @settings_option
 @json_option
 def log(run_id: str, settings: Settings, as_json: bool) -> None:
-    """Show the tries of the webhook of RUN_ID, oldest first."""
+    """Show the attempts to deliver the webhook of RUN_ID, oldest first."""
     found = in_database(settings, lambda opened: DeliveryLog(opened).of_run(run_id))
     if found is None:
         raise click.ClickException(f"no webhook of a run {run_id} is kept")
     tries = [_row(number, one) for number, one in enumerate(found.tries, 1)]
     ends = with_times({name: getattr(found.prospect, name) for name in _ENDS}, *_ENDS)
-    url = found.url.partition("?")[0]  # a receiver's query is often its password
+    url = found.url.partition("?")[0]  # the query of a receiver's URL is often its password
     if as_json:
         print_json({"url": url, "tries": tries, **ends})
         return

@@ -37,9 +37,9 @@ _FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_
 @_target_option
 @json_option
 def run(file: Path, inputs: str | None, output: str, targets: Sequence[str], as_json: bool) -> None:
-    """Run a workflow, show how far it is, and what it has written.
+    """Run a workflow, and show its progress and the files it has written.
 
-    Outputs that cannot be made are reported, and the others are made. Status 1 says that something was not.
+    Outputs that cannot be made are reported, and the others are made. Exits with status 1 when any is missing.
     """
     _runs().run(file, inputs, Path(output), targets, as_json=as_json)
 
@@ -50,7 +50,7 @@ def run(file: Path, inputs: str | None, output: str, targets: Sequence[str], as_
 @_target_option
 @json_option
 def check(file: Path, inputs: str | None, targets: Sequence[str], as_json: bool) -> None:
-    """Say whether a workflow can be run, and what is wrong with it; ends with status 1 when something is."""
+    """Say whether a workflow can be run, and what is wrong with it; exits with status 1 when something is."""
     _runs().check(file, inputs, targets, as_json=as_json)
 
 
@@ -58,7 +58,7 @@ def check(file: Path, inputs: str | None, targets: Sequence[str], as_json: bool)
 @click.argument("name", required=False)
 @json_option
 def nodes(name: str | None, as_json: bool) -> None:
-    """List the nodes there are, or describe one."""
+    """List the nodes, or describe one."""
     _runs().nodes(name, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""What `fairlead workflow` does. Apart from its options, because the engine takes long to load."""
+"""What `fairlead workflow` does. It is apart from the options, because the engine takes long to load."""
 
 import asyncio
 import difflib
@@ -44,7 +44,7 @@ _ERASE_LINE: Final = "\r\x1b[K"
 
 
 def run(file: Path, inputs: str | None, output: Path, targets: Sequence[str], *, as_json: bool) -> None:
-    """Run a workflow and print what came of it."""
+    """Run a workflow and print its outcome."""
     document = _read(file)
     folders = _folders(file, inputs, output)
     validated, outcome = asyncio.run(_run(document, folders, targets, is_quiet=as_json))
@@ -73,7 +73,7 @@ def check(file: Path, inputs: str | None, targets: Sequence[str], *, as_json: bo
 
 
 def nodes(name: str | None, *, as_json: bool) -> None:
-    """Print the nodes there are, or one."""
+    """Print the nodes, or one of them."""
     info = own_nodes().object_info()
     if name is not None and name not in info:
         similar = ", ".join(difflib.get_close_matches(name, info, 3)) or "`fairlead workflow nodes` lists them"
@@ -121,7 +121,7 @@ async def _run(
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
-        """The first Ctrl-C asks; the next one is not caught."""
+        """The first Ctrl-C asks the execution to stop; the next one is not caught."""
         loop.remove_signal_handler(signal.SIGINT)
         stop.set()
 
@@ -176,7 +176,7 @@ def _class_of(validated: Validated, node: str | None) -> str:
 
 
 def _files(outcome: Outcome, folders: Folders) -> list[dict[str, Any]]:
-    """What was written, with the node that has shown it, if one has."""
+    """The files that were written, with the node that has shown each, if one has."""
     makers = {
         (item.get("subfolder"), item["filename"], item.get("type")): outcome.places[node].real_node
         for node, ui in outcome.ui.items()
@@ -202,7 +202,7 @@ def _texts(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _plain(words: str) -> str:
-    """Words of a workflow, without what could drive a terminal."""
+    """Text of a workflow, without control sequences for a terminal."""
     return "".join(character if character.isprintable() or character == "\n" else "�" for character in words)
 
 
@@ -255,7 +255,7 @@ def _options(options: Mapping[str, object]) -> str:
 
 
 class _NodeProgress:
-    """Says on standard error what events tell: on one line that changes where a person looks, else on a line a node."""
+    """Shows events on standard error: on one changing line at a terminal, else on a line for each node."""
 
     def __init__(self, graph: Graph, *, is_quiet: bool) -> None:
         self._graph = graph
@@ -283,7 +283,7 @@ class _NodeProgress:
             case Stopped(place=place, message=message):
                 self._say(f"      {self._name(place)} was not executed: {message}")
             case _:
-                pass  # how it ends is shown by the outcome
+                pass  # the outcome shows how it ends
 
     def clear(self) -> None:
         """Leave the terminal as it was found."""
@@ -294,7 +294,7 @@ class _NodeProgress:
         click.echo(f"{_ERASE_LINE if self._is_live else ''}{line}", err=True)
 
     def _show(self, line: str) -> None:
-        """A line that the next one takes the place of; not kept where lines stay."""
+        """A line that the next one replaces; not printed where lines stay."""
         if self._is_live:
             click.echo(f"{_ERASE_LINE}{line[:_LINE_LENGTH_MAX]}", err=True, nl=False)
 

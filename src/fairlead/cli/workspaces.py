@@ -94,7 +94,7 @@ def organization_options(command: Any) -> Any:
 
 
 def organization_changes(organization: str | None, *, sso_required: bool | None) -> dict[str, Any]:
-    """What was given of these options, as the operations take it."""
+    """The options that were given, as the operations take them."""
     changes: dict[str, object] = {} if sso_required is None else {"sso_required": sso_required}
     if organization is not None:
         if not is_organization_id(organization):
@@ -183,7 +183,7 @@ def credit(workspace: str, dollars: str, reason: str, settings: Settings, as_jso
 @click.argument("workspace")
 @settings_option
 def suspend(workspace: str, settings: Settings) -> None:
-    """Let WORKSPACE begin nothing any more; what was begun goes on to its end."""
+    """Have WORKSPACE begin no further work; what was begun goes on to its end."""
     _change_state(settings, workspace, operations.suspend_workspace)
     click.echo(f"{workspace} is suspended.")
 
@@ -202,7 +202,7 @@ def resume(workspace: str, settings: Settings) -> None:
 @settings_option
 @json_option
 def delete(workspace: str, settings: Settings, as_json: bool) -> None:
-    """Let WORKSPACE begin nothing, and end for good later; until then `restore` takes it back."""
+    """Delete WORKSPACE after a grace period, in which it begins no work and `restore` takes the deletion back."""
     grace_ms = workspace_grace_ms(settings)
     done = _change_state(
         settings, workspace, lambda opened, id_, *by: operations.delete_workspace(opened, id_, grace_ms, *by)
@@ -215,7 +215,7 @@ def delete(workspace: str, settings: Settings, as_json: bool) -> None:
 @click.argument("workspace")
 @settings_option
 def restore(workspace: str, settings: Settings) -> None:
-    """Take the deletion of WORKSPACE back, before it has ended for good."""
+    """Take the deletion of WORKSPACE back, before its grace period ends."""
     _change_state(settings, workspace, operations.restore_workspace)
     click.echo(f"{workspace} is restored.")
 
@@ -270,7 +270,7 @@ def limit_storage(workspace: str, mib: str | None, files: str | None, settings: 
 
 
 def _limit(text: str, option: str, unit: int) -> int | None:
-    """A limit as the books have it: 0 for none, None for that of the settings."""
+    """A limit as it is stored: 0 for no limit, None for that of the settings."""
     if text == _USUAL:
         return None
     if text == _NONE:
@@ -294,7 +294,7 @@ def _changes(
     organization: str | None,
     sso_required: bool | None,
 ) -> dict[str, Any]:
-    """The rights that were given, as the operation takes them; a limit given by itself beats that of the tier."""
+    """The rights that were given, as the operation takes them; a limit that is given wins over that of the tier."""
     changes = organization_changes(organization, sso_required=sso_required)
     tiers = tiers_of(settings)
     changes |= {} if tier is None else _checked("--tier", lambda: tiers.limits_of(tier))
@@ -318,7 +318,7 @@ def _changes(
 
 
 def _checked(option: str, find: Callable[[], dict[str, object]]) -> dict[str, object]:
-    """What the tiers say of a value that was given, or what is wrong with it."""
+    """The limit of a tier that was given, or what is wrong with the value."""
     try:
         return find()
     except operations.BadChangeError as error:

@@ -7,7 +7,7 @@
     documents  what is sent and answered, as types; forms.py makes them of what operations give
     <noun>     handlers of a noun and its routes: sessions, members, ...
 
-It imports `http` and operations, and no other API. No handler asks who may: the route says it (`Route.right`), and a
-workspace in a path that the caller cannot see is answered like one that does not exist. Every change is written to the
-audit log by the operation that makes it.
+It imports `http` and operations, and no other API. No handler checks rights: the route names the right that it requires
+(`Route.right`), and a workspace that the caller cannot see is answered like one that does not exist. Every change is
+written to the audit log by the operation that makes it.
 """

@@ -1,7 +1,7 @@
 """Who calls the administration API, and whether they have the right that a route asks for.
 
-A route names its right (`Route.right`). One in a workspace is had by role, in the workspace that the path or the query
-names; a workspace that the caller has no role in is answered like one that does not exist.
+A route names its right (`Route.right`). A right in a workspace comes from the caller's role in the workspace that the
+path or the query names; a workspace in which the caller has no role is answered like one that does not exist.
 """
 
 from typing import Final
@@ -38,7 +38,7 @@ class Reach(msgspec.Struct, frozen=True):
 
 
 class AdminAccess(msgspec.Struct, frozen=True):
-    """Finds out who calls, counts the call, and holds it against the right that its route asks for.
+    """Finds out who calls, counts the call, and checks that the caller has the right that its route requires.
 
     `members` bounds how often a member may ask, `windows` how often a workspace's API keys may.
     """
@@ -90,7 +90,7 @@ class AdminAccess(msgspec.Struct, frozen=True):
             self.windows.count(principal.memberships[0].workspace_id)
 
     async def _check_workspace(self, request: Request, principal: Principal, right: Right) -> None:
-        """Hold a right against the workspace that is named, or find those in which the caller has it."""
+        """Check the right in the workspace that is named, or find the workspaces in which the caller has it."""
         named = request.path_params.get("workspace") or request.query_params.get("workspace")
         key_id = None if principal.is_person else principal.id
         if named is not None:
@@ -110,7 +110,7 @@ class AdminAccess(msgspec.Struct, frozen=True):
                 raise FaultError(Forbidden(_PERSON_WANTED))
 
     async def _find(self, principal: Principal, named: str) -> WorkspaceName:
-        """A workspace by name or id, as far as the caller knows of it; FaultError(RequestNotFound)."""
+        """A workspace by name or id, if the caller may know of it; FaultError(RequestNotFound)."""
         membership = principal.membership(named)
         if membership is not None:
             return WorkspaceName(membership.workspace_id, membership.workspace)
@@ -142,6 +142,6 @@ def workspace_of(request: Request) -> WorkspaceName:
 
 
 def reach_of(request: Request) -> Reach:
-    """Where the caller has the route's right: in the workspace that is named, or else in which ones."""
+    """The workspaces in which the caller has the route's right: the one that is named, or else all of them."""
     reach: Reach = request.scope[_REACH]
     return reach

@@ -47,7 +47,7 @@ class FieldError(Exception):
 async def read_body(request: Request, form: type[T]) -> T:
     """The JSON body of a call; FaultError, or FieldError where it is JSON of another form."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json":  # a form of a page elsewhere is sent as something else
+    if content_type != "application/json":  # a form on a page of another site is sent with another media type
         raise FaultError(InvalidInput("Send the body as application/json."))
     content = await read_small_json(request, BODY_MAX)
     try:
@@ -69,7 +69,7 @@ def limit_of(request: Request) -> int:
 
 
 def after_of(request: Request, which: str) -> str | None:
-    """Behind what the page of a list begins, from its cursor; FieldError for one of another list."""
+    """The item after which a page of a list begins, from its cursor; FieldError for the cursor of another list."""
     text = request.query_params.get("cursor")
     if text is None:
         return None
@@ -80,7 +80,7 @@ def after_of(request: Request, which: str) -> str | None:
 
 
 def number_after(request: Request, which: str) -> int | None:
-    """Behind which number the page of a list begins, from its cursor; FieldError."""
+    """The number after which a page of a list begins, from its cursor; FieldError."""
     after = after_of(request, which)
     if after is None:
         return None
@@ -112,22 +112,22 @@ def text_of(request: Request, name: str) -> str | None:
 
 
 def page_of(items: Sequence[T], which: str, after: str | None) -> Mapping[str, object]:
-    """A page as it is answered; `after` is what its last item is found again by, None on the last page."""
+    """A page as it is sent; `after` is the position of its last item, None on the last page."""
     return {"items": items, "next_cursor": None if after is None else make_cursor(which, after)}
 
 
 def answer(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A document as it is sent, which nobody on the way may keep."""
+    """A document as it is sent, which no cache may keep."""
     return Response(_encode(document), status, {**_HEADERS, **(headers or {})}, "application/json")
 
 
 def changes_of(change: msgspec.Struct) -> dict[str, object]:
-    """What a change says, by field: what it leaves out is not there."""
+    """The fields of a change, without those that it leaves out."""
     return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
 
 
 def _field_error(message: str) -> FieldError:
-    """What msgspec says is wrong, with the name of the field that it means."""
+    """The message of msgspec, with the name of the field that it is about."""
     found = _MISSING.search(message) or _FIELD.search(message)
     field = None if found is None else next((part for part in found.groupdict().values() if part), None)
     return FieldError(field, f"{message.partition(' - at ')[0]}.")

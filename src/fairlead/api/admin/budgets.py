@@ -1,4 +1,4 @@
-"""Budgets of a workspace, the channels by which alerts are told, and the alerts."""
+"""Budgets of a workspace, the channels that alerts are sent to, and the alerts."""
 
 from typing import Final
 
@@ -43,7 +43,7 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
     clock: Clock
 
     async def list_budgets(self, request: Request) -> Response:
-        """`GET /workspaces/{workspace}/budgets`: what is spent of each, the newest first."""
+        """`GET /workspaces/{workspace}/budgets`: each with what is spent of it, the newest first."""
         workspace, limit = workspace_of(request), limit_of(request)
         which = f"budgets of {workspace.id}"
         found = await operations.list_budgets(
@@ -72,24 +72,24 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
         return answer(_shown(changed))
 
     async def delete_budget(self, request: Request) -> Response:
-        """`DELETE /workspaces/{workspace}/budgets/{budget_id}`: it refuses nothing any more."""
+        """`DELETE /workspaces/{workspace}/budgets/{budget_id}`: it no longer refuses runs."""
         workspace, budget_id = workspace_of(request), request.path_params["budget_id"]
         await operations.delete_budget(self.database, workspace.id, budget_id, actor_of(request), self.clock)
         return Response(status_code=_DELETED)
 
     async def list_channels(self, request: Request) -> Response:
-        """`GET /workspaces/{workspace}/alert-channels`: by whom alerts are heard; there are at most twenty."""
+        """`GET /workspaces/{workspace}/alert-channels`: the channels that alerts are sent to, at most twenty."""
         found = await self.channels.list_channels(workspace_of(request).id)
         return answer(page_of([_shown_channel(one) for one in found], "channels", None))
 
     async def create_channel(self, request: Request) -> Response:
-        """`POST /workspaces/{workspace}/alert-channels`: one more that is told every alert of the workspace."""
+        """`POST /workspaces/{workspace}/alert-channels`: a further channel, which gets every alert of the workspace."""
         body, workspace = await read_body(request, NewChannel), workspace_of(request)
         made = await self.channels.add(workspace.id, body.kind, body.target, actor_of(request))
         return answer(_shown_channel(made), _CREATED)
 
     async def delete_channel(self, request: Request) -> Response:
-        """`DELETE /workspaces/{workspace}/alert-channels/{channel_id}`: it is told nothing more."""
+        """`DELETE /workspaces/{workspace}/alert-channels/{channel_id}`: it gets no further alerts."""
         workspace, channel_id = workspace_of(request), request.path_params["channel_id"]
         await self.channels.delete(workspace.id, channel_id, actor_of(request))
         return Response(status_code=_DELETED)
@@ -101,7 +101,7 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
         return Response(status_code=_ACCEPTED)
 
     async def list_alerts(self, request: Request) -> Response:
-        """`GET /workspaces/{workspace}/alerts`: what was told, the newest first."""
+        """`GET /workspaces/{workspace}/alerts`: the alerts that were sent, the newest first."""
         workspace, limit = workspace_of(request), limit_of(request)
         which = f"alerts of {workspace.id}"
         found = await self.channels.list_alerts(workspace.id, number_after(request, which), limit + 1)

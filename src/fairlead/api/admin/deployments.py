@@ -42,7 +42,7 @@ ReleaseStateName: TypeAlias = Annotated[
 class DeploymentShown(TypedDict):
     """A deployment: `packs` of the release that serves, null for every pack; `token_kinds` null for all kinds.
 
-    `pool` is where its jobs are executed, null where the rules of the installation say it.
+    `pool` is where its jobs are executed, null where the rules of the installation decide it.
     """
 
     id: str
@@ -71,13 +71,13 @@ class ReleaseShown(TypedDict):
 
 
 class NewRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A release to be made, with some node packs; null is every pack there is."""
+    """A release to be made, with some node packs; null stands for all packs."""
 
     packs: Packs | None = None
 
 
 class NewDeployment(NewRelease, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A deployment to be made, with its first release. Without `token_kinds` every kind of tokens opens it."""
+    """A deployment to be made, with its first release. Without `token_kinds` every kind of token opens it."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
     token_kinds: list[TokenKind] | None = None
@@ -85,7 +85,7 @@ class NewDeployment(NewRelease, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class DeploymentChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The pool of the jobs that a deployment takes from now on; null where the rules of the installation say it."""
+    """The pool of the jobs that a deployment takes from now on; null where the rules of the installation decide it."""
 
     pool: PoolName | None
 

@@ -30,7 +30,7 @@ ActorName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [k
 
 
 class ErrorShown(TypedDict):
-    """Why a call has failed: a code out of a closed list, a sentence, and the field that it is about."""
+    """Why a call has failed: a code from a closed list, a sentence, and the field that it is about."""
 
     code: ErrorCode
     message: str
@@ -72,7 +72,7 @@ class Me(TypedDict):
 
 
 class OidcMethod(TypedDict):
-    """Signing in at an OpenID Connect provider: what it is called, and where a browser goes for it."""
+    """Signing in at an OpenID Connect provider: its name, and the address that the browser is sent to."""
 
     name: str
     start_url: str
@@ -110,7 +110,7 @@ class SessionShown(TypedDict):
 
 
 class PersonalKeyShown(TypedDict):
-    """What may be told of a personal key."""
+    """What may be shown of a personal key."""
 
     id: Uuid
     label: str
@@ -158,7 +158,7 @@ class NewMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemberChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be another of a member; what is left out stays."""
+    """What is to be changed of a member; what is left out stays."""
 
     name: PersonName | msgspec.UnsetType = msgspec.UNSET
     email: Email | msgspec.UnsetType = msgspec.UNSET
@@ -166,7 +166,7 @@ class MemberChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewMembership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person who is to have a role in a workspace; the name counts only for who is no member yet."""
+    """A person who is to have a role in a workspace; the name is used only for a person who is no member yet."""
 
     email: Email
     name: PersonName
@@ -189,7 +189,7 @@ class WorkspaceMemberShown(TypedDict):
 
 
 class Invitation(TypedDict):
-    """A member who has a role now; `key` is the first key of one who was made for that, and is never shown again."""
+    """A member who has a role now; `key` is the first key of a new member, and is never shown again."""
 
     member: WorkspaceMemberShown
     key: IssuedSecret | None

@@ -1,6 +1,6 @@
-"""The administration API's error envelope: whatever goes wrong gets its status, its code, its words and its field here.
+"""The administration API's error envelope: each error gets its status, its code, its message and its field here.
 
-Operations raise exceptions of their own for what they refuse; `EXPECTED` are those that this API has words for.
+Operations raise exceptions of their own for what they refuse; `EXPECTED` are those that this API has a message for.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _NOT_FOUND: Final = 404
 
 
 class _Worded(NamedTuple):
-    """An error as it is told; `code` is of a closed list, which names it in logs and metrics too."""
+    """An error as it is sent; `code` is of a closed list, and names it in logs and metrics too."""
 
     status: int
     code: ErrorCode
@@ -58,7 +58,7 @@ class _Worded(NamedTuple):
 
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
-    """Word anything that goes wrong in the administration API."""
+    """Make the answer to an exception of the administration API."""
     more_headers: Headers = []
     if isinstance(error, HTTPException) and error.status_code == METHOD_NOT_ALLOWED:
         message, more_headers = refused_method(error, scope)
@@ -112,13 +112,13 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
         UnknownWorkspaceError: _Worded(404, "not_found", "There is no workspace {}."),
     }
 )
-"""What is told of exceptions of operations; `{}` stands for what the exception says."""
+"""The messages for exceptions of operations; `{}` stands for the exception's own text."""
 EXPECTED: Final[tuple[type[Exception], ...]] = (*_OF_FIELDS, *_ROWS, DeploymentFaultError, RotationError)
-"""The exceptions that this API has words for."""
+"""The exceptions that this API has a message for."""
 
 
 def _of_operation(error: Exception) -> _Worded | None:
-    """What is told of an exception of an operation; None for one that has no row."""
+    """The message for an exception of an operation; None for one that has no row."""
     if isinstance(error, DeploymentFaultError):
         return _of_deployment(error.fault)
     if isinstance(error, RotationError):

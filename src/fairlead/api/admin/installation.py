@@ -69,7 +69,7 @@ class CredentialShown(TypedDict):
 
 
 class ProviderShown(TypedDict):
-    """A provider: whether it can be called, what has yet to be set, and how this server has found it."""
+    """A provider: whether it can be called, which settings are missing, and its health as observed here."""
 
     name: str
     title: str
@@ -82,7 +82,7 @@ class ProviderShown(TypedDict):
 
 
 class CatalogShown(TypedDict):
-    """The catalog in force on the server that answers; `mistake` keeps newer files from being in force."""
+    """The catalog in force on the server that answers; `mistake` says why newer files are not in force."""
 
     build: str
     models: int
@@ -93,7 +93,7 @@ class CatalogShown(TypedDict):
 class PriceShown(TypedDict):
     """The prices of a model at a provider from a day on: the vendor's list prices, and the markup in percent on top.
 
-    `checked` is when somebody compared them with their source; null where nobody has said so.
+    `checked` is when somebody compared them with their source; null where that is not known.
     """
 
     model: str
@@ -131,7 +131,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         return answer(self._catalog())
 
     async def reload_catalog(self, request: Request) -> Response:
-        """`POST /catalog/reload`: read the files again; a mistake in them is told, and changes nothing.
+        """`POST /catalog/reload`: read the files again; a mistake in them is reported, and changes nothing.
 
         The catalog in force is in the memory of a server, so the audit log has it before it is replaced.
         """
@@ -144,7 +144,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         return answer(self._catalog())
 
     async def list_prices(self, request: Request) -> Response:
-        """`GET /prices`: every rate card there is, by model; later ones come into force on their day."""
+        """`GET /prices`: all rate cards, by model; later ones come into force on their day."""
         limit, after = limit_of(request), number_after(request, _PRICES) or 0
         rows = price_rows(self.catalog.current)
         page = rows[after : after + limit]
@@ -156,7 +156,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         return answer(_provider(await self.partners.end_cooldowns(request.path_params["provider"], actor_of(request))))
 
     async def list_models(self, request: Request) -> Response:
-        """`GET /models`: those of a workspace, or all there are, by id."""
+        """`GET /models`: those of a workspace, or all of them, by id."""
         limit, modality, provider = limit_of(request), text_of(request, "modality"), text_of(request, "provider")
         words = tuple((text_of(request, "q") or "").lower().split())
         wanted, catalog = Selection(words, modality, provider), self.catalog.current
@@ -189,7 +189,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         return answer(told)
 
     async def list_providers(self, _request: Request) -> Response:
-        """`GET /providers`: every provider, by name; health is as this server has met it."""
+        """`GET /providers`: every provider, by name, with the health that this server has observed."""
         return answer(page_of([_provider(one) for one in self.partners.states()], "providers", None))
 
     async def list_settings(self, _request: Request) -> Response:
@@ -197,7 +197,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         return answer(page_of(self.settings, "settings", None))
 
     async def _caller(self, request: Request) -> Caller:
-        """Who stands for the workspace that is named; for none, one who may see everything."""
+        """A caller of the workspace that is named; where none is named, a caller who may see everything."""
         reach = reach_of(request)
         if reach.workspace_ids is None:
             return Caller("", "")

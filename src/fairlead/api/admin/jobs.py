@@ -1,4 +1,4 @@
-"""Jobs over the administration API: listed, told in full with their events, cancelled."""
+"""Jobs over the administration API: listed, shown in full with their events, cancelled."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Protocol, TypeAlias, TypedDict
@@ -47,7 +47,7 @@ class JobShown(TypedDict):
 
 
 class JobEventShown(TypedDict):
-    """Something that was told of a job."""
+    """An event of a job."""
 
     number: int
     at: Time
@@ -71,7 +71,7 @@ class JobInFull(JobShown):
 
 
 class JobCancelled(TypedDict):
-    """Whether the job is stopped by this; false for one that had ended, or was cancelled before."""
+    """Whether this call stops the job; false for one that had ended, or was cancelled before."""
 
     is_cancelled: bool
 
@@ -100,7 +100,7 @@ class JobCancelling(Protocol):
     """What cancels jobs: a `JobCanceller`."""
 
     async def cancel(self, caller: Caller, public_ids: Sequence[str], by: Actor | None = None) -> Sequence[str]:
-        """Cancel jobs by their public ids, for the audit log `by` somebody; which they were."""
+        """Cancel jobs by their public ids, and return which were cancelled; `by` is the actor in the audit log."""
         ...
 
 
@@ -164,7 +164,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
         return answer(told)
 
     async def _found(self, request: Request) -> tuple[Caller, Job]:
-        """A job of one of the workspaces that the caller may see, and who stands for it; FaultError."""
+        """A job of one of the workspaces that the caller may see, and a caller of its workspace; FaultError."""
         public_id = str(request.path_params["job_id"])
         for workspace_id in await self._workspaces(reach_of(request), public_id):
             caller = await self._caller(workspace_id)
@@ -176,9 +176,10 @@ class JobHandlers(msgspec.Struct, frozen=True):
         raise FaultError(RequestNotFound(detail="There is no such job."))
 
     async def _workspaces(self, reach: Reach, public_id: str) -> Sequence[str]:
-        """Where a job may be looked for. An id that its submitter chose is unique in its workspace only.
+        """The workspaces in which a job is looked up.
 
-        So an operator who names no workspace finds a job by its own id.
+        An id that its submitter chose is unique in its workspace only, so an operator who names no workspace finds a
+        job by its own id.
         """
         if reach.workspace_ids is not None:
             return reach.workspace_ids
@@ -235,7 +236,7 @@ def _labels(text: str | None) -> Mapping[str, str]:
 
 
 def _raw(content: bytes | None) -> msgspec.Raw | None:
-    """A document that is kept as JSON, as it is."""
+    """A document that is stored as JSON, unchanged."""
     return msgspec.Raw(content) if content else None
 
 

@@ -1,4 +1,4 @@
-"""A workspace's API keys, its own keys at providers and its webhook secret over HTTP: for its owners."""
+"""A workspace's API keys, its own keys at providers and its webhook secret, over HTTP, for its owners."""
 
 from collections.abc import Callable
 from typing import Final
@@ -129,11 +129,11 @@ class KeyHandlers(msgspec.Struct, frozen=True):
         return Response(status_code=_DELETED)
 
     async def show_webhook_secret(self, request: Request) -> Response:
-        """`GET /workspaces/{workspace}/webhook-secret`: what receivers of its webhooks verify with."""
+        """`GET /workspaces/{workspace}/webhook-secret`: the secret with which receivers verify its webhooks."""
         return answer(_shown_secret(await self.webhook_secrets.show(workspace_of(request).id)))
 
     async def rotate_webhook_secret(self, request: Request) -> Response:
-        """`POST /workspaces/{workspace}/webhook-secret/rotate`: another; the one before signs along for a day."""
+        """`POST /workspaces/{workspace}/webhook-secret/rotate`: make a new secret; the old one also signs for a day."""
         secret = await self.webhook_secrets.rotate(workspace_of(request).id, actor_of(request))
         return answer(_shown_secret(secret))
 
@@ -144,7 +144,7 @@ class KeyHandlers(msgspec.Struct, frozen=True):
 
 
 def _budget_change(body: ApiKeyChange) -> Callable[[Budget | None], Budget | None] | None:
-    """How a body changes a budget; None where it does not. FieldError."""
+    """The change of a budget in a body; None where there is none. FieldError."""
     if body.budget is None:
         return lambda _: None
     if body.budget is msgspec.UNSET and body.budget_period is msgspec.UNSET:

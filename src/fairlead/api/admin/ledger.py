@@ -99,7 +99,7 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         return answer(statement)
 
     async def report_usage(self, request: Request) -> Response:
-        """`GET /usage`: what was used, added up by what is asked for; an API key sees its own."""
+        """`GET /usage`: what was used, grouped as the query says; an API key sees its own."""
         reach, query = reach_of(request), request.query_params
         try:
             report = await self.accounts.usage(
@@ -125,7 +125,7 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         return answer(page_of([_archive(one) for one in found[:limit]], _ARCHIVES, after))
 
     async def prove_books(self, _request: Request) -> Response:
-        """`GET /books`: what `fairlead audit` does; it reads everything, and one is made at a time."""
+        """`GET /books`: the same proof as `fairlead audit`; it reads everything, and one runs at a time."""
         report = await self.accounts.proof()
         told: BooksShown = {
             "is_right": report.clean,

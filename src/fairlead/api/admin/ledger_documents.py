@@ -30,9 +30,10 @@ class LedgerLineShown(AccountEntryShown):
 
 
 class LedgerPage(TypedDict):
-    """A page of the ledger; `archived_before` is null unless entries of the wanted time are in archives.
+    """A page of the ledger.
 
-    They are those of the runs that ended before it.
+    The entries of runs that ended before `archived_before` are in archives; it is null where none of the wanted time
+    are.
     """
 
     items: Sequence[AccountEntryShown]
@@ -68,7 +69,7 @@ class CreditShown(TypedDict):
 
 
 class SpendingShown(TypedDict):
-    """What the runs of a model cost that were called with a key; null for a token."""
+    """What the runs of a model cost that one key has called; the key is null for runs called with a token."""
 
     model: str
     key: Uuid | None
@@ -79,7 +80,7 @@ class SpendingShown(TypedDict):
 
 
 class StatementShown(TypedDict):
-    """A month: the balance at its beginning and end, what was paid in, and what was spent on what."""
+    """A month: the balance at its beginning and end, what was paid in, and what was spent on each model."""
 
     workspace: str
     month: str
@@ -92,7 +93,7 @@ class StatementShown(TypedDict):
 
 
 class UsageShown(TypedDict):
-    """What was used: runs that ended, those that succeeded, and what was charged; told apart as was asked for."""
+    """What was used: runs that ended, those that succeeded, and what was charged, in the groups that were asked for."""
 
     day: NotRequired[Day]
     model: NotRequired[str]
@@ -108,7 +109,7 @@ UsageReport = TypedDict("UsageReport", {"from": Day, "to": Day, "items": Sequenc
 
 
 class BooksShown(TypedDict):
-    """The proof of the books: how much was looked at, what cannot be (nothing, where they are right), lost runs."""
+    """The proof of the books: how much was checked, the contradictions found (none in right books), and lost runs."""
 
     is_right: bool
     totals: Mapping[str, int]

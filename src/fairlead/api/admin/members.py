@@ -1,4 +1,4 @@
-"""Members over HTTP: operators make, change and delete them, owners give them roles, and everybody has own keys."""
+"""Members over HTTP: operators make, change and delete them, owners give them roles, and each has keys of their own."""
 
 from typing import Final
 

@@ -48,7 +48,7 @@ class NewBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BudgetChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be changed of a budget; what is absent stays."""
+    """What is to be changed of a budget; what is left out stays."""
 
     limit: Dollars | None = None
     period: BudgetPeriod | None = None
@@ -73,7 +73,7 @@ class ChannelShown(TypedDict):
 
 
 class TellingShown(TypedDict):
-    """An alert as it is told by a channel; the latter may have been deleted."""
+    """An alert as a channel has sent it; the channel may have been deleted since."""
 
     channel: Uuid
     kind: KindName | None
@@ -86,7 +86,7 @@ class TellingShown(TypedDict):
 
 
 class AlertShown(TypedDict):
-    """Something that people were told: a sentence, and by which channels."""
+    """An alert: a sentence, and the channels that it was sent to."""
 
     id: int
     at: Time

@@ -74,13 +74,13 @@ class OidcHandlers(msgspec.Struct, frozen=True):
 
 
 def _refused(error: SignInRefusedError) -> Response:
-    """Back to the console, which words why nobody was signed in."""
+    """Send the browser back to the console, which says why nobody was signed in."""
     address = f"{_HOME}?{urlencode({'sign_in_error': str(error)})}"
     return RedirectResponse(address, _SEE_OTHER, {"Cache-Control": "no-store"})
 
 
 def _return_to(request: Request) -> str:
-    """The path of ours to come back to; anything else could lead a browser elsewhere."""
+    """The path on this server to come back to; anything else could lead a browser to another site."""
     path = request.query_params.get("return_to", _HOME)
     is_ours = path.startswith("/") and not path.startswith("//") and path.isascii() and path.isprintable()
     return path if is_ours and "\\" not in path and len(path) <= _RETURN_MAX else _HOME

@@ -39,7 +39,7 @@ class RateLimitHandlers(msgspec.Struct, frozen=True):
         return answer(page_of([_shown(one) for one in found[:limit]], which, after))
 
     async def set_rate_limit(self, request: Request) -> Response:
-        """`POST /workspaces/{workspace}/rate-limits`: a limit, in the place of one that the subject has."""
+        """`POST /workspaces/{workspace}/rate-limits`: set a limit, which replaces the one that the subject has."""
         body, workspace = await read_body(request, NewRateLimit), workspace_of(request)
         made = await operations.set_limit(
             self.database, workspace.id, body.scope, body.subject, body.per_minute, actor_of(request), self.clock
@@ -47,7 +47,7 @@ class RateLimitHandlers(msgspec.Struct, frozen=True):
         return answer(_shown(made), _CREATED)
 
     async def delete_rate_limit(self, request: Request) -> Response:
-        """`DELETE /workspaces/{workspace}/rate-limits/{limit_id}`: the quota of the workspace alone counts again."""
+        """`DELETE /workspaces/{workspace}/rate-limits/{limit_id}`: only the quota of the workspace applies again."""
         workspace, limit_id = workspace_of(request), request.path_params["limit_id"]
         await operations.delete_limit(self.database, workspace.id, limit_id, actor_of(request), self.clock)
         return Response(status_code=_DELETED)

@@ -1,4 +1,4 @@
-"""The registry for operators: who may not publish any more, and who has done what there."""
+"""The registry for operators: bans, and the record of what was done there."""
 
 from collections.abc import Mapping
 from typing import Final, TypedDict
@@ -52,7 +52,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         return Response(status_code=_DONE)
 
     async def list_registry_acts(self, request: Request) -> Response:
-        """`GET /registry-acts`: who has made, changed, deleted or banned what, the last first."""
+        """`GET /registry-acts`: who has made, changed, deleted or banned what, the newest first."""
         publisher, limit = request.query_params.get("publisher"), limit_of(request)
         if publisher is not None and not 0 < len(publisher) <= _ID_MAX:
             raise FieldError("publisher", f"This has 1 to {_ID_MAX} characters.")

@@ -60,7 +60,7 @@ class LedgerEntryShown(TypedDict):
 
 
 class WebhookTryShown(TypedDict):
-    """A try to tell of the end of a run: what the receiver has answered, or why it could not be reached."""
+    """An attempt to deliver a run's webhook: what the receiver has answered, or why it could not be reached."""
 
     number: int
     at: Time
@@ -70,9 +70,9 @@ class WebhookTryShown(TypedDict):
 
 
 class RunWebhookShown(TypedDict):
-    """Who is told of the end of a run, without the query of the address, and what became of it.
+    """The webhook of a run: its address without the query, and the state of its delivery.
 
-    `next_at` is when it is tried next; null where the run goes on, and once it is delivered or given up.
+    `next_at` is the time of the next attempt; null while the run goes on, and once it is delivered or given up.
     """
 
     url: str
@@ -85,7 +85,7 @@ class RunWebhookShown(TypedDict):
 class RunDetailShown(RunShown):
     """A run in full: what happened to it in order, what was booked, and the links in its result while that is kept.
 
-    `webhook` is null where nobody is told of its end.
+    `webhook` is null where the caller asked for none.
     """
 
     attempt: int
@@ -105,6 +105,6 @@ class RunDetailShown(RunShown):
 
 
 class RunCancelled(TypedDict):
-    """Whether the run was requested to stop; false for one that had ended."""
+    """Whether this call asks the run to stop; false for one that had ended."""
 
     is_cancelled: bool

@@ -1,4 +1,4 @@
-"""Runs over the administration API: listed, told in full, cancelled."""
+"""Runs over the administration API: listed, shown in full, cancelled."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ from fairlead.operations.runs.inspect import ListedRun, RunDetail, RunFilter, Ru
 
 _WHICH: Final = "runs"
 _INERT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
-"""A provider's bytes at our own address: nothing in them may run there."""
+"""A provider's bytes are served from our own address: no script in them may run there."""
 
 
 class RunHandlers(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class RunHandlers(msgspec.Struct, frozen=True):
         return answer(_shown_in_full(await self.runs.detail(request.path_params["run_id"], _seen(request))))
 
     async def show_result(self, request: Request) -> Response:
-        """`GET /runs/{run_id}/result`: the bytes that the run has given, while they are kept."""
+        """`GET /runs/{run_id}/result`: the bytes of the run's result, while they are kept."""
         found = await self.runs.result(request.path_params["run_id"], _seen(request))
         if found is None:
             raise FaultError(RequestNotFound(detail="No result of this run is kept."))
@@ -154,7 +154,7 @@ def _time(at: int | None) -> str | None:
 
 
 def _plain(row: Mapping[str, object]) -> dict[str, object]:
-    """A row whose names are plain texts, as msgspec wants them: those of the database are of a type of its own."""
+    """A row whose names are plain texts, as msgspec requires; those of the database have a type of its own."""
     return {str(name): value for name, value in row.items()}
 
 
@@ -170,7 +170,7 @@ def _booked(entry: "_Entry") -> LedgerEntryShown:
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """What is told of a run, out of its statement."""
+    """A run as it is shown, made of its statement."""
 
     id: str
     workspace: str
@@ -199,7 +199,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """What is told of an entry, out of a statement."""
+    """An entry as it is shown, made of a statement."""
 
     created_at: int
     kind: str
@@ -210,7 +210,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class _Webhook(msgspec.Struct, frozen=True):
-    """What is told of the webhook of a run, out of its statement."""
+    """The webhook of a run as it is shown, made of its statement."""
 
     url: str
     next_at: int | None
@@ -219,7 +219,7 @@ class _Webhook(msgspec.Struct, frozen=True):
 
 
 class _Try(msgspec.Struct, frozen=True):
-    """What is told of a try, out of a statement."""
+    """An attempt as it is shown, made of a statement."""
 
     number: int
     at: int

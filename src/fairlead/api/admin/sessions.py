@@ -61,7 +61,7 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         return answer(signed_in, _CREATED, {"Set-Cookie": self.cookies.set(request.scope, begun.cookie)})
 
     async def show_me(self, request: Request) -> Response:
-        """`GET /me`: who calls, and where they may do what."""
+        """`GET /me`: who calls, and their rights in each workspace."""
         principal = principal_of(request)
         me = await self._me(principal)
         cookie = None if principal.session_id is None else self.cookies.read(request.scope)
@@ -98,7 +98,7 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         return Response(status_code=_DELETED)
 
     async def _me(self, principal: Principal) -> Me:
-        """Who calls; an operator is told of some workspaces, which the list of workspaces has in full."""
+        """Who calls; an operator sees some workspaces here, and all of them in the list of workspaces."""
         found: list[MembershipShown] = [
             {"id": one.workspace_id, "name": one.workspace, "role": one.role.value} for one in principal.memberships
         ]

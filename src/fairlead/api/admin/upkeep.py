@@ -30,7 +30,7 @@ class NamedBy(TypedDict):
 
 
 class FindingShown(TypedDict):
-    """A stored file that is not as it should be, and up to twenty rows that name it."""
+    """A stored file that is damaged or missing, and up to twenty rows that name it."""
 
     problem: Problem
     file: str
@@ -40,8 +40,8 @@ class FindingShown(TypedDict):
 class FileAuditShown(TypedDict):
     """An audit of the stored files, by the server that answers; `findings` has up to 200 of each kind.
 
-    It is right when it has finished without an error, and nothing is damaged or missing. Files that nobody names
-    (`orphaned`) are removed by a server, and do no harm.
+    All is well when it has finished without an error and nothing is damaged or missing. Files that no row names
+    (`orphaned`) do no harm, and a server removes them.
     """
 
     is_right: bool
@@ -66,7 +66,7 @@ class NewFileAudit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SecretShown(TypedDict):
-    """A master secret by its name, which tells nothing of it, and how many sealed texts need it."""
+    """A master secret by its name, which reveals nothing of it, and how many sealed texts need it."""
 
     name: str | None
     state: SecretStateName
@@ -75,13 +75,13 @@ class SecretShown(TypedDict):
 
 
 class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the next secret is made: only known for now where it is to be copied to other hosts first."""
+    """How the next secret is made: where it must first be copied to other hosts, it is made but not used yet."""
 
     is_only_prepared: bool = False
 
 
 class SecretsFinish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the secrets of before are forgotten: `now` also while links of theirs may be good."""
+    """How earlier secrets are forgotten: with `now` also while links signed with them may still be valid."""
 
     now: bool = False
 
@@ -143,7 +143,7 @@ class UpkeepHandlers(msgspec.Struct, frozen=True):
         return answer(page_of(found, "secrets", None))
 
     async def rotate_secret(self, request: Request) -> Response:
-        """`POST /secrets/rotate`: another secret, or only its announcement."""
+        """`POST /secrets/rotate`: make another secret, and use it unless it is only announced."""
         body, by = await read_body(request, NewSecret), actor_of(request)
         told: SecretMade
         if body.is_only_prepared:
@@ -165,7 +165,7 @@ class UpkeepHandlers(msgspec.Struct, frozen=True):
         return answer(_resealed(await self.secrets.reseal(actor_of(request))))
 
     async def finish_secrets(self, request: Request) -> Response:
-        """`POST /secrets/finish`: forget the secrets of before."""
+        """`POST /secrets/finish`: forget the earlier secrets."""
         body = await read_body(request, SecretsFinish)
         done = await self.secrets.finish(actor_of(request), at_once=body.now)
         told: SecretsFinished = {

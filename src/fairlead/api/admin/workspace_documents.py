@@ -13,7 +13,7 @@ from fairlead.domain.ledger.budgets import TEAM_CHARACTERS_MAX, BudgetPeriod
 Names: TypeAlias = Annotated[
     list[Annotated[str, msgspec.Meta(min_length=1, max_length=200)]], msgspec.Meta(max_length=1000)
 ]
-"""Names that are allowed; of models a `*` at the end stands for any rest."""
+"""Names that are allowed; a `*` at the end of a model's name stands for any rest."""
 Amount: TypeAlias = Annotated[str, msgspec.Meta(max_length=20)]
 Switch: TypeAlias = Literal["on", "off"]
 Switches: TypeAlias = Annotated[
@@ -44,7 +44,7 @@ class StorageShown(TypedDict):
 
 
 class UnderWayShown(TypedDict):
-    """What a workspace has under way: runs and jobs that hold a place, and those that wait for one.
+    """The work of a workspace: runs and jobs that hold a place, and those that wait for one.
 
     Of the runs that no worker has claimed (`waiting`), those that are parked wait for a place of the workspace.
     """
@@ -82,7 +82,7 @@ class WorkspaceShown(TypedDict):
 
 
 class LimitsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Other limits; null is none for `commitment`, and that of the settings for what is kept."""
+    """Other limits; null means no limit for `commitment`, and the limit of the settings for what is kept."""
 
     in_flight: InFlight | msgspec.UnsetType = msgspec.UNSET
     commitment: Amount | msgspec.UnsetType | None = msgspec.UNSET
@@ -91,7 +91,7 @@ class LimitsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkspaceChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is to be another of a workspace; what is left out stays. `tier` is a number, and sets two limits."""
+    """What is to be changed of a workspace; what is left out stays. `tier` is a number, and sets two limits."""
 
     billing: Billing | msgspec.UnsetType = msgspec.UNSET
     cap: Amount | msgspec.UnsetType = msgspec.UNSET
@@ -106,7 +106,7 @@ class WorkspaceChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class NewWorkspace(WorkspaceChange, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A workspace to be made; what is left out is as the commands have it."""
+    """A workspace to be made; what is left out has the same default as in the commands."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
@@ -119,7 +119,7 @@ class NewCredit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyShown(TypedDict):
-    """What may be told of an API key; null of `models` allows every model of the workspace."""
+    """What may be shown of an API key; `models` is null where every model of the workspace is allowed."""
 
     id: Uuid
     label: str
@@ -156,7 +156,7 @@ class NewApiKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class ApiKeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is to be another of an API key; what is left out stays. A budget of null is none."""
+    """What is to be changed of an API key; what is left out stays. A budget of null removes it."""
 
     label: Label | msgspec.UnsetType = msgspec.UNSET
     team: Team | msgspec.UnsetType | None = msgspec.UNSET
@@ -174,7 +174,7 @@ class ProviderKeyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProviderKeyShown(TypedDict):
-    """What may be told of a stored key."""
+    """What may be shown of a stored key."""
 
     provider: str
     hint: str

@@ -1,4 +1,4 @@
-"""Workspaces over HTTP: everybody sees those of their own, operators make, fund, limit, suspend and delete them."""
+"""Workspaces over HTTP: callers see their own; operators make, fund, limit, suspend and delete them."""
 
 from collections.abc import Callable
 from typing import Final
@@ -85,7 +85,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
         return await self._changed(workspace.id)
 
     async def suspend_workspace(self, request: Request) -> Response:
-        """`POST /workspaces/{workspace}/suspend`: it begins nothing any more."""
+        """`POST /workspaces/{workspace}/suspend`: it begins no further work."""
         workspace_id = workspace_of(request).id
         await operations.suspend_workspace(self.database, workspace_id, self.clock, actor_of(request))
         return await self._changed(workspace_id)
@@ -97,7 +97,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
         return await self._changed(workspace_id)
 
     async def delete_workspace(self, request: Request) -> Response:
-        """`DELETE /workspaces/{workspace}`: it begins nothing any more, and ends for good after the grace period."""
+        """`DELETE /workspaces/{workspace}`: it begins no further work, and is removed after the grace period."""
         workspace_id = workspace_of(request).id
         await operations.delete_workspace(self.database, workspace_id, self.grace_ms, self.clock, actor_of(request))
         return await self._changed(workspace_id)
@@ -116,7 +116,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
         return answer(self._shown(await operations.find_record(self.database, workspace_id)), status)
 
     def _changes(self, body: WorkspaceChange) -> dict[str, object]:
-        """What a body says, as the operation takes it; a limit given by itself beats that of the tier. FieldError."""
+        """A body as the operation takes it; a limit that is given wins over that of the tier. FieldError."""
         changes: dict[str, object] = {}
         if body.tier is not msgspec.UNSET:
             changes |= self.tiers.limits_of(body.tier)
@@ -175,7 +175,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
 
 
 def amount_of(field: str, text: str, least: int | None = None) -> int:
-    """An amount of dollars in 10^-8; FieldError for what is none, or less than `least`."""
+    """An amount of dollars in 10^-8; FieldError for what is no amount, or is less than `least`."""
     try:
         amount = from_dollars(text)
     except NotAnAmountError as error:

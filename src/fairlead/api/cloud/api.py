@@ -50,11 +50,11 @@ class CloudApi(HttpApi):
         return path[1:].partition("/")[0] in _HEADS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        """Answer one request, or hold one socket; nothing that happens in it escapes."""
+        """Answer one request, or hold one socket. It raises nothing."""
         if scope["type"] == "http" or scope["path"] not in SOCKETS:
             await super().__call__(scope, receive, send, request_id)
             return
         try:
             await self._socket(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 -- one socket's trouble is nobody else's; the log has it
+        except Exception as error:  # noqa: BLE001 -- an error in one socket must not affect others; it is logged
             self._observe(UnexpectedError(f"socket {request_id}", error))

@@ -29,12 +29,12 @@ async def read_document(request: Request, values: int, limit: int = BODY_MAX) ->
 
 
 async def read_fields(request: Request, fields: type[T]) -> T:
-    """A small JSON body; one that is empty has no fields. JobFaultError, FaultError."""
+    """A small JSON body; an empty one has no fields. JobFaultError, FaultError."""
     return decode(await read_small_json(request, BODY_MAX) or b"{}", fields)
 
 
 def decode(content: bytes, fields: type[T]) -> T:
-    """Read JSON; JobFaultError(BadSubmission), which repeats nothing of it but where it is wrong."""
+    """Read JSON; JobFaultError(BadSubmission), which says where it is wrong and repeats nothing else of it."""
     try:
         return msgspec.json.decode(content, type=fields)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

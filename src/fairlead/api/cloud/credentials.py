@@ -40,7 +40,7 @@ class CloudCallers(msgspec.Struct, frozen=True):
         return caller
 
     async def known_watcher(self, connection: HTTPConnection) -> Caller:
-        """The caller of a socket that was counted when it was opened."""
+        """The caller of an open socket, which was counted when it was opened."""
         token = connection.query_params.get("token")
         return await (self._by_headers(connection) if token is None else self._by_token(token))
 

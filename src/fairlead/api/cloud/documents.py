@@ -17,7 +17,7 @@ FileType: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["i
 WantedId: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
 JobIds: TypeAlias = Annotated[list[WantedId], msgspec.Meta(max_length=JOBS_MAX)]
 Shown: TypeAlias = dict[str, AnyObject]
-"""What nodes have shown, by their ids."""
+"""The outputs of nodes, by their ids."""
 
 
 class PromptSubmission(TypedDict):
@@ -45,13 +45,13 @@ class QueueInfo(TypedDict):
 
 
 class PromptInfo(TypedDict):
-    """How the queue stands."""
+    """The state of the queue."""
 
     exec_info: QueueInfo
 
 
 class CloudJobStatus(TypedDict):
-    """How a job stands."""
+    """The state of a job."""
 
     id: Uuid
     status: CloudStatus
@@ -62,7 +62,7 @@ class CloudJobStatus(TypedDict):
 
 
 class CloudJobListed(TypedDict):
-    """A job in a list. What it has not got yet is absent."""
+    """A job in a list. What it does not have yet is absent."""
 
     id: Uuid
     status: CloudStatus
@@ -77,7 +77,7 @@ class CloudJobListed(TypedDict):
 
 
 class ExecutionStatus(TypedDict):
-    """How a job has ended, and what befell it: pairs of a kind and its data."""
+    """How a job has ended, and its events: pairs of a kind and its data."""
 
     status_str: Literal["success", "error"]
     completed: bool
@@ -85,7 +85,7 @@ class ExecutionStatus(TypedDict):
 
 
 class NodeMeta(TypedDict):
-    """Which node has shown something."""
+    """The node that made an output."""
 
     node_id: str
     display_node: str
@@ -94,7 +94,7 @@ class NodeMeta(TypedDict):
 
 
 class SubmittedWorkflow(TypedDict):
-    """A workflow, and what came with it."""
+    """A workflow, and the data sent with it."""
 
     prompt: msgspec.Raw
     extra_data: AnyObject
@@ -111,7 +111,7 @@ class CloudJob(CloudJobListed):
 
 
 class Pagination(TypedDict):
-    """Which part of a list this is."""
+    """The position and the size of a part of a list."""
 
     offset: int
     limit: int
@@ -133,20 +133,20 @@ class Cancellation(msgspec.Struct):
 
 
 class JobCancelled(TypedDict):
-    """Whether a job was cancelled by this."""
+    """Whether this call has cancelled a job."""
 
     cancelled: bool
 
 
 class JobsCancelled(TypedDict):
-    """Whether any was cancelled by this, and which."""
+    """Whether this call has cancelled any job, and which."""
 
     cancelled: bool
     job_ids: Sequence[Uuid]
 
 
 class QueueEntry(msgspec.Struct, array_like=True, frozen=True):
-    """A job's number, its id, its workflow, what came with it, and the nodes it is executed for."""
+    """A job's number, its id, its workflow, the data sent with it, and the nodes it is executed for."""
 
     number: int
     job_id: Uuid
@@ -170,7 +170,7 @@ class QueueChange(msgspec.Struct):
 
 
 class QueueChanged(TypedDict):
-    """The jobs that were deleted, and whether all that waited were."""
+    """The jobs that were deleted, and whether those were all that waited."""
 
     deleted: Sequence[Uuid]
     cleared: bool
@@ -189,14 +189,14 @@ class Interrupted(TypedDict):
 
 
 class HistoryChange(msgspec.Struct):
-    """What a client would have forgotten."""
+    """What a client wants to be removed from the history."""
 
     delete: JobIds | None = None
     clear: bool = False
 
 
 class HistoryEntry(TypedDict):
-    """An ended job in the history of the engine this API follows."""
+    """An ended job, in the history as ComfyUI has it."""
 
     prompt: QueueEntry
     outputs: Shown
@@ -259,7 +259,7 @@ class SavedFile(TypedDict):
 
 
 class SystemStats(TypedDict):
-    """Which engine this is."""
+    """The engine and its version."""
 
     system: AnyObject
     devices: Sequence[Any]
@@ -272,7 +272,7 @@ class UserStatus(TypedDict):
 
 
 class UserStorage(TypedDict):
-    """Where the things of the one user are kept."""
+    """Where the files of the one user are kept."""
 
     storage: Literal["server"]
     migrated: bool

@@ -20,7 +20,7 @@ from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.operations.accounts.editor_documents import DOCUMENT_BYTES_MAX, EditorDocuments
 
 ENGINE_VERSION: Final = "0.27.0"
-"""The version of the engine whose behaviour this one has, which clients look at before they use what is new in it."""
+"""The version of ComfyUI whose behaviour this engine has; clients read it before they use newer features."""
 _STATS: Final[SystemStats] = {
     "system": {
         "os": sys.platform,
@@ -34,21 +34,21 @@ _STATS: Final[SystemStats] = {
     },
     "devices": (),
 }
-"""The memory of the machine is its operator's business: workspaces share it."""
+"""Workspaces share the machine, so they are not shown its memory."""
 _CONTENT_TYPES: Final = {"json": "application/json", "css": "text/css"}
 _AT_FIRST: Final = MappingProxyType({"user.css": b"", "comfy.templates.json": b"[]", "workflows/.index.json": b"{}"})
-"""What these files hold before their user has put anything there: editors that start take a 404 for a failure."""
+"""What these files hold before a user has stored them: an editor that starts would report a 404 as a failure."""
 _KEPT_APART: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
 }
-"""What users have put here is not run as a page of ours."""
+"""What users have stored must not run as a page of this server."""
 _YES: Final = ("true", "1")
 
 
 class EditorHandlers(msgspec.Struct, frozen=True):
-    """Answers what editors ask for. All but the features takes a credential."""
+    """Answers what editors ask for. Every route but `/features` takes a credential."""
 
     documents: EditorDocuments
     document_values: int
@@ -63,11 +63,11 @@ class EditorHandlers(msgspec.Struct, frozen=True):
         return answer(_STATS)
 
     async def show_user(self, _request: Request) -> Response:
-        """`GET /user`: the caller may use this API, or he would not be told."""
+        """`GET /user`: succeeds where the caller may use this API."""
         return answer(UserStatus(status="active"))
 
     async def show_users(self, _request: Request) -> Response:
-        """`GET /users`: there is one user, whose things are kept here and not in his browser."""
+        """`GET /users`: there is one user, whose files are kept here and not in the browser."""
         return answer(UserStorage(storage="server", migrated=True))
 
     async def list_extensions(self, _request: Request) -> Response:
@@ -139,7 +139,7 @@ class EditorHandlers(msgspec.Struct, frozen=True):
         return answer([file.name for file in found])
 
     async def show_user_file(self, request: Request) -> Response:
-        """`GET /userdata/{file}`: a file as it was put; of those that editors read as they start, an empty one."""
+        """`GET /userdata/{file}`: a file as it was stored; an empty one of those that editors read when they start."""
         caller = caller_of(request)
         [path] = _paths(request)
         content = await self.documents.file(caller, path, _AT_FIRST.get(path))
@@ -168,14 +168,14 @@ class EditorHandlers(msgspec.Struct, frozen=True):
                 caller = caller_of(request)
                 replace = request.query_params.get("overwrite") != "false"
                 return _answer_stored(request, await self.documents.move_file(caller, path, to, replace=replace))
-            case _:  # a folder that is called so, as its encoded slashes show
+            case _:  # a folder of this name: its slashes were encoded
                 return await self.put_user_file(request)
 
 
 def _paths(request: Request, *, moves: bool = False) -> Sequence[str]:
-    """The file a path names, and where it is moved to. FaultError(InvalidInput) for what is no text.
+    """The file that a path names, and the name that it is moved to. FaultError(InvalidInput) for what is no text.
 
-    Read from the path as it was sent: editors encode the slashes within a name, and only those.
+    They are read from the path as it was sent, because editors encode the slashes within a name, and only those.
     """
     raw = request.scope["raw_path"].decode("latin-1").partition("/userdata/")[2]
     file, is_move, to = raw.partition("/move/") if moves else (raw, "", "")

@@ -1,4 +1,4 @@
-"""The cloud API's error envelope: every fault gets its status and its words here (C-14).
+"""The cloud API's error envelope: every fault gets its status and its message here (C-14).
 
 An error has an `error` with `type`, `message`, `details` and `extra_info`, and `node_errors` by node, which is empty
 unless a workflow cannot be executed; editors show both. `code` and `message` repeat the cause for clients that show
@@ -48,7 +48,7 @@ from fairlead.domain.ledger.money import as_dollars
 
 
 class _Worded(NamedTuple):
-    """A fault in this API's words. `result` names it in logs and metrics, as `type` may be any text."""
+    """A fault as this API sends it. `result` names it in logs and metrics, as `type` may be any text."""
 
     status: int
     type: str
@@ -80,7 +80,7 @@ def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
     match error:
         case JobFaultError():
             return _job_fault(error.fault, scope.get("method", "GET")), []
-        case AssetFaultError(fault=ContentBlocked()):  # files are assets; no other fault of theirs comes up here
+        case AssetFaultError(fault=ContentBlocked()):  # files are assets; no other fault of assets occurs here
             return _Worded(451, "content_blocked", "These bytes are not taken in here."), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
             message, allow = refused_method(error, scope)

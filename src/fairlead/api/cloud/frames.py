@@ -1,7 +1,7 @@
 """Events of jobs as they go over the socket: messages of JSON, and frames of bytes for previews (C-08, C-09).
 
-A broadcast is encoded once, however many sockets it goes to, down to the frames of the WebSocket protocol:
-a server's are not masked, so that they are the same bytes for everybody.
+A broadcast is encoded once, however many sockets it goes to, down to the frames of the WebSocket protocol: a server
+does not mask its frames, so they are the same bytes for every client.
 """
 
 import struct
@@ -42,13 +42,13 @@ _LENGTH_IN_ONE_BYTE: Final = 125
 _LENGTH_IN_TWO_BYTES: Final = 0xFFFF
 _encode: Final = msgspec.json.Encoder().encode
 _Shown: TypeAlias = Preview | ProgressText
-"""What clients differ in."""
+"""The abilities in which clients differ."""
 _Untold: TypeAlias = Finished | Counted
-"""What is told by its progress alone, or for those who watch one job."""
+"""Events that sockets learn from the progress alone, or that are for those who watch one job."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a socket's client has said that it can read: previews with metadata, texts with the id of their job."""
+    """What a socket's client can read, by its own account: previews with metadata, texts with the id of their job."""
 
     preview_metadata: bool = False
     text_metadata: bool = False
@@ -65,7 +65,7 @@ class Payload(NamedTuple):
 
 
 def pack_broadcast(broadcast: Broadcast, reading: Reading) -> bytes:
-    """Everything a broadcast has to say to a client, as frames that may be written to its connection as they are."""
+    """The frames of a broadcast for a client, which may be written to its connection as they are."""
     variant = _variant(broadcast, reading)
     encoded = broadcast.encoded.get(variant)
     if encoded is None:
@@ -74,7 +74,7 @@ def pack_broadcast(broadcast: Broadcast, reading: Reading) -> bytes:
 
 
 def payloads(broadcast: Broadcast, reading: Reading) -> Sequence[Payload]:
-    """Everything a broadcast has to say to a client, in the order in which clients expect it (engine-wire, 2.3)."""
+    """The messages of a broadcast for a client, in the order in which clients expect them (engine-wire, 2.3)."""
     found: list[Payload] = []
     progress = [] if not broadcast.progress or broadcast.envelope is None else [_progress_state(broadcast)]
     if broadcast.envelope is not None:
@@ -108,7 +108,7 @@ def pack_frame(payload: Payload) -> bytes:
 
 
 def _variant(broadcast: Broadcast, reading: Reading) -> Reading:
-    """What of a client's abilities makes a difference here: most things are the same bytes for all."""
+    """The abilities of a client that make a difference to an event: most messages are the same bytes for all."""
     is_special = broadcast.envelope is not None and isinstance(broadcast.envelope.event, _Shown)
     return reading if is_special else PLAIN
 
@@ -117,7 +117,7 @@ def _payload(envelope: EventEnvelope, reading: Reading) -> Sequence[Payload]:
     event = envelope.event
     if isinstance(event, Preview):
         if event.image_type not in _IMAGE_TYPES:
-            return []  # a node may have said anything
+            return []  # the text of a node may be anything
         return [_preview(envelope.public_id, event, reading)]
     if isinstance(event, ProgressText):
         return [_text(envelope.public_id, event, reading)]
@@ -128,7 +128,7 @@ def _payload(envelope: EventEnvelope, reading: Reading) -> Sequence[Payload]:
 
 
 def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # noqa: C901, PLR0911 -- one case a kind
-    """The type and the data of the message that tells an event; the history tells some of them again."""
+    """The type and the data of the message for an event; the history repeats some of them."""
     job, at = {"prompt_id": envelope.public_id}, {"timestamp": envelope.at}
     match envelope.event:
         case Executing(place):
@@ -170,7 +170,7 @@ def _output_of(executed: Executed) -> Mapping[str, object]:
 
 
 def _status(remaining: int) -> dict[str, object]:
-    """Nested as editors read it, and plain as the specification has it."""
+    """Nested, as editors read it, and also flat, as the specification has it."""
     return {"status": {"exec_info": {"queue_remaining": remaining}}, "queue_remaining": remaining}
 
 
@@ -201,7 +201,7 @@ def _failure(failed: Stopped | Failed) -> dict[str, object]:
 
 
 def _progress_state(broadcast: Broadcast) -> Payload:
-    """The node whose state has changed and those that run: all nodes each time would be traffic by the square."""
+    """The node whose state has changed and those that run: all nodes each time would make the traffic quadratic."""
     job = None if broadcast.envelope is None else broadcast.envelope.public_id
     nodes = {progress.place.node: _node_progress(job, progress) for progress in broadcast.progress}
     return message("progress_state", {"prompt_id": job, "nodes": nodes})

@@ -62,7 +62,7 @@ _ORDERS: Final = {"asc": False, "desc": True}
 
 
 async def _read_jobs(reader: JobReader, caller: Caller, query: JobQuery) -> Sequence[Job]:
-    """The jobs a query asks for; fewer where they have too much in them to be told at once. FaultError."""
+    """The jobs a query asks for; fewer where they are too large together for one answer. FaultError."""
     found: list[Job] = []
     size = 0
     while len(found) < query.limit and size <= _BYTES_MAX:
@@ -86,7 +86,7 @@ def _further(query: JobQuery, found: Sequence[Job], limit: int) -> JobQuery:
 
 
 async def _told_events(reader: JobReader, caller: Caller, job: Job) -> Sequence[tuple[events.Event, int]]:
-    """The events of a job that its history tells, with their times in ms. FaultError."""
+    """The events of a job that its history has, with their times in ms. FaultError."""
     kept = await reader.events(caller, job)
     return [(_decode_event(event.data), event.at) for event in kept if event.kind in _EVENTS_TOLD]
 
@@ -118,14 +118,14 @@ class JobHandlers(msgspec.Struct, frozen=True):
         return answer(page)
 
     async def show_job(self, request: Request) -> Response:
-        """`GET /jobs/{id}`: one job with its workflow and what its nodes have shown."""
+        """`GET /jobs/{id}`: one job with its workflow and the outputs of its nodes."""
         caller = caller_of(request)
         job = await self.reader.job(caller, asked_job(request), whole=True)
         told = () if job.state in LIVE else await _told_events(self.reader, caller, job)
         return answer(job_detail(job, told))
 
     async def cancel_job(self, request: Request) -> Response:
-        """`POST /jobs/{id}/cancel`: whether it was cancelled by this; one that has ended is left as it is."""
+        """`POST /jobs/{id}/cancel`: cancel a job; says whether this has changed it, as an ended one stays as it is."""
         caller = caller_of(request)
         job = await self.reader.job(caller, asked_job(request))
         told: JobCancelled = {"cancelled": bool(await self.canceller.cancel(caller, [job.public_id]))}
@@ -145,7 +145,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
 
 
 def _query(request: Request) -> JobQuery:
-    """What a list is asked for; FaultError(InvalidInput) for what cannot be told."""
+    """What a list is asked for; FaultError(InvalidInput) for a query that cannot be answered."""
     parameters = request.query_params
     for name in _NOT_SEARCHED:
         if parameters.get(name):
@@ -191,7 +191,7 @@ class QueueHandlers(msgspec.Struct, frozen=True):
         return answer(shown)
 
     async def change_queue(self, request: Request) -> Response:
-        """`POST /queue`: cancel jobs by their ids, all that wait, or both. What is not the caller's is not deleted."""
+        """`POST /queue`: cancel jobs by their ids, all that wait, or both. Jobs of other workspaces are not deleted."""
         caller = caller_of(request)
         change = await read_fields(request, QueueChange)
         known = [job_id for job_id in change.delete or () if is_job_id(job_id)]
@@ -202,7 +202,7 @@ class QueueHandlers(msgspec.Struct, frozen=True):
         return answer(changed)
 
     async def interrupt(self, request: Request) -> Response:
-        """`POST /interrupt`: stop what is executed, or the one job that is named; also when nothing is."""
+        """`POST /interrupt`: stop what is executed, or the one job that is named; succeeds also when there is none."""
         caller = caller_of(request)
         job_id = (await read_fields(request, Interruption)).prompt_id
         if job_id is not None and not is_job_id(job_id):
@@ -225,7 +225,7 @@ class HistoryHandlers(msgspec.Struct, frozen=True):
         return answer(HistoryV2(history=[history_v2_entry(job) for job in jobs]))
 
     async def show_history(self, request: Request) -> Response:
-        """`GET /history_v2/{id}`: one ended job under its id; nothing yet for one that goes on."""
+        """`GET /history_v2/{id}`: one ended job under its id; an empty object for one that goes on."""
         caller = caller_of(request)
         job = await self.reader.job(caller, asked_job(request), whole=True)
         if job.state in LIVE:
@@ -247,7 +247,7 @@ class HistoryHandlers(msgspec.Struct, frozen=True):
         return answer({job.public_id: history_entry(job) for job in in_order})
 
     async def show_local_history(self, request: Request) -> Response:
-        """`GET /history/{id}`: one ended job under its id; nothing where there is none, as clients that poll expect."""
+        """`GET /history/{id}`: one ended job under its id; an empty object if there is none, as clients expect."""
         caller = caller_of(request)
         job = await self._find(caller, request)
         if job is None or job.state in LIVE:

@@ -12,7 +12,7 @@ from fairlead.api.http.representations import is_known
 from fairlead.operations.jobs.nodes import NodeCatalog, ObjectInfo
 
 _CACHING: Final = "private, no-cache"
-"""Kept by clients, and asked about each time: that costs a few bytes."""
+"""Clients keep the document, and ask each time whether it has changed, which costs a few bytes."""
 _LEVEL: Final = 6
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -37,7 +37,7 @@ class NodeHandlers:
         return Response(content, media_type="application/json", headers=headers)
 
     async def show_node_class(self, request: Request) -> Response:
-        """`GET /object_info/{class}`: one class under its name; nothing where there is none, as clients expect."""
+        """`GET /object_info/{class}`: one class under its name; an empty object if there is none, as clients expect."""
         info = await self._nodes.object_info()
         name = request.path_params["class_name"]
         found = info.by_class.get(name)
@@ -45,14 +45,14 @@ class NodeHandlers:
         return Response(content, media_type="application/json", headers={"Cache-Control": _CACHING})
 
     async def _pack(self, info: ObjectInfo) -> bytes:
-        """The document compressed, once as long as it is the same."""
+        """The compressed document; it is compressed once as long as it stays the same."""
         if self._packed[0] != info.etag:
             self._packed = info.etag, await asyncio.to_thread(gzip.compress, info.document, _LEVEL, mtime=0)
         return self._packed[1]
 
 
 def _takes_gzip(request: Request) -> bool:
-    """Whether the caller takes gzip; one who says how much he likes what is taken at his word only where it is 0."""
+    """Whether the caller takes gzip; of the weights that it gives (`q`), only 0 matters."""
     for part in request.headers.get("accept-encoding", "").lower().split(","):
         name, _, weight = part.strip().partition(";")
         if name.strip() == "gzip":

@@ -1,6 +1,6 @@
 """The cloud API's routes (docs/cloud.md). Sockets are no part of them: OpenAPI has no words for those.
 
-Clients of the engine this API follows leave the prefix out as often as not, so most routes are also served without it.
+Clients of ComfyUI often leave the prefix out, so most routes are also served without it.
 """
 
 from typing import Annotated, Any, Final, Literal

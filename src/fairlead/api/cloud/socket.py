@@ -1,8 +1,8 @@
 """/ws: watching a workspace's jobs as they are executed (C-08, C-09).
 
-Every socket of a workspace is told the same, whatever `clientId` it names. A client says one thing that matters, what
-it can read, in its first message; everything else is ignored, within bounds. Closing codes: 1001 the server stops,
-1008 the credential is not valid any more, 1013 the client reads too slowly.
+Every socket of a workspace gets the same messages, whatever `clientId` it names. A client's first message says what it
+can read; everything else that it sends is ignored, within bounds. Closing codes: 1001 the server stops, 1008 the
+credential is not valid any more, 1013 the client reads too slowly.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _read: Final = msgspec.json.Decoder(_Said).decode
 class CloudSocket:
     """Serves sockets. `remaining` reads how many jobs of a caller's workspace wait or are executed, or FaultError.
 
-    What other servers do in a workspace is told once `follow` has returned.
+    Sockets get what other servers do in a workspace once `follow` has returned.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class CloudSocket:
     async def _serve(
         self, scope: Scope, socket: "_Socket", ended: asyncio.Future[CloseReason]
     ) -> tuple[int, str] | None:
-        """Tell and hear until one of the two is over; the code and the reason to close with, if it is for us to do."""
+        """Send and receive until one of the two ends; return the code and reason to close with, if we are to close."""
         tasks = [asyncio.create_task(socket.tell()), asyncio.create_task(socket.hear())]
         try:
             closing = await self._watch(scope, [*tasks, ended])
@@ -117,7 +117,7 @@ class CloudSocket:
         return _CLOSINGS.get(ended.result()) if ended.done() else closing
 
     async def _watch(self, scope: Scope, parts: Sequence[asyncio.Future[Any]]) -> tuple[int, str] | None:
-        """Wait until a part of a socket is over, or its credential is not good any more."""
+        """Wait until a part of a socket ends, or its credential is no longer valid."""
         while True:
             done, _ = await asyncio.wait(parts, timeout=self._recheck_seconds, return_when=asyncio.FIRST_COMPLETED)
             if done:
@@ -126,7 +126,7 @@ class CloudSocket:
                 return 1008, "The credential is not valid any more."
 
     async def _may_still_watch(self, scope: Scope) -> bool:
-        """Whether the credential is still good; where that cannot be told, it counts as good."""
+        """Whether the credential is still valid; where that cannot be found out, it counts as valid."""
         try:
             await self._callers.known_watcher(HTTPConnection(scope))
         except FaultError as error:
@@ -172,14 +172,14 @@ class _Socket:
         self._sid = sid if 0 < len(sid) <= _SID_MAX else new_id()
 
     async def greet(self, remaining: int) -> None:
-        """Say how things stand: what waits, and what is executed."""
+        """Send the state of the workspace: what waits, and what is executed."""
         running = [
             payload for envelope in self._subscription.running for payload in payloads(Broadcast(envelope), PLAIN)
         ]
         await self._say([hello(remaining, self._sid), *running])
 
     async def tell(self) -> None:
-        """Tell what happens, until nothing more will be told."""
+        """Send what happens, until there is nothing more to send."""
         while broadcasts := await self._subscription.next():
             if self._takes_frames:
                 await self._send(
@@ -189,7 +189,7 @@ class _Socket:
                 await self._say([payload for each in broadcasts for payload in payloads(each, self._reading)])
 
     async def hear(self) -> None:
-        """Read what the client says, no faster than a client has anything to say, until it leaves."""
+        """Read what the client sends, at a bounded rate, until it leaves."""
         loop = asyncio.get_running_loop()
         allowance, then = float(_AT_ONCE), loop.time()
         is_first = True
@@ -211,7 +211,7 @@ class _Socket:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def _take_flags(self, text: str) -> None:
-        """Take note of what the client can read, and say what we can do; anything else it says is ignored."""
+        """Take note of what the client can read, and send what this server can do; anything else is ignored."""
         try:
             said = _read(text)
         except (msgspec.DecodeError, UnicodeEncodeError):

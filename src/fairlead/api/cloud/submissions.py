@@ -26,7 +26,7 @@ from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter
 
 EXTRA_BYTES_MAX: Final = 8 * 2**20
-"""What may come beside a workflow: most of it the same workflow as an editor draws it."""
+"""The largest `extra_data`: most of it is the same workflow as an editor draws it."""
 TARGETS_MAX: Final = 10_000
 _TARGETS_BYTES_MAX: Final = 2**20
 _WORD_BYTES_MAX: Final = 1024
@@ -39,19 +39,18 @@ T = TypeVar("T")
 
 
 SUBMITTED: Final = Wanted(("prompt", "prompt_id", "client_id", "extra_data", "partial_execution_targets"))
-"""The members of a body. Each stays as it was sent until it is known to be small enough to be read.
-
-`number` and `front`, by which a client of the engine this API follows could overtake others, change nothing: jobs of a
-workspace begin in the order in which they were submitted.
+"""The members of a body. Each stays as it was sent until it is known to be small enough to be read. `number` and
+`front`, by which a client of ComfyUI could overtake others, change nothing: jobs of a workspace begin in the order in
+which they were submitted.
 """
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read_submission(members: Members, key_fields: Sequence[str], usage_source: str | None = None) -> NewJob:
-    """Read what is SUBMITTED; JobFaultError(BadSubmission) for what cannot be.
+    """Read SUBMITTED members; JobFaultError(BadSubmission) for what cannot be read.
 
-    `key_fields` are the fields of `extra_data` that may hold the key which pays for partner nodes. It and every other
-    secret among them are taken out before anything is kept. `usage_source` is how the client calls itself.
+    `key_fields` are the fields of `extra_data` that may hold the key which pays for partner nodes. It and all other
+    secrets are taken out before anything is stored. `usage_source` is the name that the client gives itself.
     """
     body = members.values
     workflow = _workflow(body)
@@ -76,7 +75,7 @@ def is_job_id(text: str) -> bool:
 
 
 def asked_job(request: Request) -> str:
-    """The id of the job a path names; JobFaultError(JobNotFound) for what can be none."""
+    """The id of the job a path names; JobFaultError(JobNotFound) for what cannot be an id."""
     job_id: str = request.path_params["job_id"]
     if not is_job_id(job_id):
         raise JobFaultError(JobNotFound(job_id))
@@ -84,7 +83,7 @@ def asked_job(request: Request) -> str:
 
 
 def malformed_body(reason: str) -> JobFaultError:
-    """What is said of a body that is no JSON object, or cannot be read."""
+    """The message for a body that is no JSON object, or cannot be read."""
     return _bad("invalid_json", f"The body is no JSON object that can be submitted: {reason}.")
 
 
@@ -172,7 +171,7 @@ class PromptHandlers(msgspec.Struct, frozen=True):
             members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
         except BadDocumentError as error:
             raise malformed_body(error.reason) from error
-        del content  # what is needed of it is in the members
+        del content  # the members hold all that is needed of it
         new = read_submission(members, self.key_fields, request.headers.get("comfy-usage-source"))
         job = await self.submitter.submit(caller, new)
         taken: PromptTaken = {

@@ -34,7 +34,7 @@ class UploadHandlers:
         self._limit = limit
 
     async def upload_image(self, request: Request) -> Response:
-        """`POST /api/upload/image`: keep a file of any kind, and tell what it is called."""
+        """`POST /api/upload/image`: store a file of any kind, and answer with its name."""
         caller = caller_of(request)
         intake = self._files.receive(caller.workspace_id, self._limit)
         try:
@@ -46,7 +46,7 @@ class UploadHandlers:
             await intake.abort()
 
     async def upload_mask(self, request: Request) -> Response:
-        """`POST /api/upload/mask`: keep a picture with the alpha of the one that is sent."""
+        """`POST /api/upload/mask`: store a picture with the alpha channel of the one that is sent."""
         caller = caller_of(request)
         limit = min(self._limit, _MASK_BYTES_MAX)
         intake = self._files.receive(caller.workspace_id, limit)

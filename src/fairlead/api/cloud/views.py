@@ -22,7 +22,7 @@ _PREVIEW: Final = re.compile(r"(?P<format>webp|jpeg)(?:;(?P<quality>[0-9]{1,3}))
 _EDGE: Final = re.compile(r"[0-9]{2,4}")
 _QUALITY_MAX: Final = 100
 _DEFAULT_PREVIEW: Final = Rendering("webp")
-# Another upload may take the name at any time, and anyone who asks must be who may.
+# Another upload may take the name at any time, and each caller must show a credential.
 _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, Authorization"}
 
 
@@ -61,7 +61,7 @@ class ViewHandlers:
 
 
 def _read_query(request: Request) -> Wanted:
-    """What is asked for; JobFaultError for a query that asks for nothing there is."""
+    """The file that a query asks for; JobFaultError where it asks for no such file."""
     query = request.query_params
     filename = query.get("filename")
     if not filename:
@@ -96,7 +96,7 @@ def _channel(text: str) -> Rendering | None:
 
 
 def _preview(text: str) -> Rendering:
-    """How editors ask for a small picture, such as `webp;90`; what cannot be read is WebP, as they know it."""
+    """How editors ask for a small picture, such as `webp;90`; a value that cannot be read means WebP, as in ComfyUI."""
     found = _PREVIEW.fullmatch(text)
     if found is None:
         return _DEFAULT_PREVIEW

@@ -59,7 +59,7 @@ STATUSES: Final[Mapping[JobState, str]] = MappingProxyType(
         JobState.CANCELED: "cancelled",
     }
 )
-"""The five values of the cloud API, which are views of the states (C-05)."""
+"""The five statuses of the cloud API, each of which stands for some states (C-05)."""
 
 _PREVIEWED: Final = ("images", "video", "audio", "3d", "text", "gifs", "files")
 _EXPIRED: Final = Failure(Place("", ""), "", "TimeoutError", "The job has waited for too long.", (), {}, ())
@@ -70,7 +70,7 @@ _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Shown(msgspec.Struct, frozen=True):
-    """What a node has shown."""
+    """The output of a node."""
 
     ui: dict[str, object]
     place: Place
@@ -90,12 +90,12 @@ def answer(document: object, status: int = 200) -> Response:
 
 
 def states_of(statuses: Sequence[str]) -> frozenset[JobState]:
-    """The states behind some of the five values; unknown ones stand for none."""
+    """The states behind some of the five statuses; unknown statuses stand for none."""
     return frozenset(state for state, status in STATUSES.items() if status in statuses)
 
 
 def job_status(job: Job) -> CloudJobStatus:
-    """How a job stands (C-05)."""
+    """The status of a job (C-05)."""
     status: CloudJobStatus = {
         "id": job.public_id,
         "status": STATUSES[job.state],
@@ -110,7 +110,7 @@ def job_status(job: Job) -> CloudJobStatus:
 
 
 def job_entry(job: Job) -> CloudJobListed:
-    """A job in a list. What it has not got yet is absent."""
+    """A job in a list. What it does not have yet is absent."""
     entry: CloudJobListed = {
         "id": job.public_id,
         "status": STATUSES[job.state],
@@ -134,8 +134,8 @@ def job_entry(job: Job) -> CloudJobListed:
 
 
 def job_detail(job: Job, events: Sequence[tuple[Event, int]]) -> CloudJob:
-    """A whole job: its workflow, what its nodes have shown, and what befell it."""
-    detail = cast("CloudJob", job_entry(job))  # a new one, which becomes the whole job
+    """A whole job: its workflow, the outputs of its nodes, and its events."""
+    detail = cast("CloudJob", job_entry(job))  # a new object, which becomes the whole job
     extra = _extra(job)
     if job.workflow is not None:
         detail["workflow"] = {"prompt": msgspec.Raw(job.workflow), "extra_data": extra}
@@ -153,13 +153,13 @@ def queue_entry(job: Job) -> QueueEntry:
 
 
 def history_entry(job: Job, events: Sequence[tuple[Event, int]] = ()) -> HistoryEntry:
-    """An ended job in the history of the engine this API follows."""
+    """An ended job, in the history as ComfyUI has it."""
     outputs, meta = _outputs(job)
     return {"prompt": queue_entry(job), "outputs": outputs, "meta": meta, "status": _status(job, events)}
 
 
 def history_v2_entry(job: Job) -> HistoryV2Entry:
-    """An ended job in the cloud's history: without its workflow, also without the one an editor has drawn."""
+    """An ended job in the cloud's history, without its workflow and without the one that an editor has drawn."""
     outputs, meta = _outputs(job)
     extra = _extra(job)
     entry: HistoryV2Entry = {
@@ -188,7 +188,7 @@ def history_v2_detail(job: Job, events: Sequence[tuple[Event, int]]) -> HistoryV
 
 
 def _status(job: Job, events: Sequence[tuple[Event, int]]) -> ExecutionStatus:
-    """How a job has ended; without its events, told from what the job knows of itself."""
+    """How a job has ended; without events, this is made of the job's own record."""
     told = events or list(_shown_events(job))
     succeeded = job.state is JobState.SUCCEEDED
     messages = [message_of(_envelope(job, event, at)) for event, at in told]
@@ -216,7 +216,7 @@ def _ending(job: Job) -> Ending | None:
 
 
 def _sentence(failure: Failure) -> str:
-    """Why a job has failed, with the node it failed in: all that a command line prints of it (K-06)."""
+    """Why a job has failed, with the node it failed in: command lines print nothing else of it (K-06)."""
     node = failure.place.real_node
     return f"{failure.node_type} (node {node}): {failure.message}" if node else failure.message
 
@@ -226,7 +226,7 @@ def _envelope(job: Job, event: Event, at: int | None) -> EventEnvelope:
 
 
 def _extra(job: Job) -> dict[str, object]:
-    """What came with a workflow, and when; it holds no key, because none was kept."""
+    """The data sent with a workflow, and the time; it holds no key, because none was stored."""
     return {**_fields.decode(job.extra or b"{}"), "create_time": job.created_at}
 
 
@@ -257,7 +257,7 @@ class _Drawn(msgspec.Struct):
 
 
 def _outputs(job: Job) -> tuple[Shown, Mapping[str, NodeMeta]]:
-    """What nodes have shown, by node, and which nodes they are."""
+    """The outputs of nodes, by node, and which nodes they are."""
     shown = _shown.decode(job.outputs or b"{}")
     meta: Mapping[str, NodeMeta] = {
         node: {
@@ -272,7 +272,7 @@ def _outputs(job: Job) -> tuple[Shown, Mapping[str, NodeMeta]]:
 
 
 def _files(job: Job) -> Iterator[dict[str, object]]:
-    """The files that nodes have shown, each with its node and the kind of media it is shown as."""
+    """The files among the outputs, each with its node and the kind of media it is shown as."""
     for node, ui in _outputs(job)[0].items():
         for media, items in ui.items():
             for item in items if isinstance(items, list) else ():

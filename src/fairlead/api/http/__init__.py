@@ -13,5 +13,5 @@
     cursors          positions in the catalog and the registry, opaque to callers
     schemas          types of what documents of several APIs share
 
-No file is ever gathered in memory here, and nothing is made of a body before it was measured.
+No file is ever held in memory here, and no body is parsed before it was measured.
 """

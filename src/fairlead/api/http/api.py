@@ -41,9 +41,9 @@ _NO_SOCKET: Final = 1008
 STOPPED: Final = ServiceUnavailable(
     "The server is stopping and waits for this answer no longer; what was begun for it goes on and is settled."
 )
-"""What a call is told that the server cancels, which it does at the end of the time it has to stop in."""
+"""The answer to a call that the server cancels, which it does at the end of its time to stop."""
 _CONVERTER: Final = re.compile(r":\w+(?=\})")
-"""How Starlette says of what form a parameter of a path is, as in `{path:path}`."""
+"""How Starlette spells the form of a path's parameter, as in `{path:path}`."""
 _PATH_SHOWN: Final = 200
 _METHOD_SHOWN: Final = 100
 _EXPECTED: Final = (
@@ -64,7 +64,7 @@ class Refusal(msgspec.Struct, frozen=True):
 def make_refusal(
     status: int, content: bytes, result: str, *, retry_after: int | None = None, more_headers: Headers | None = None
 ) -> Refusal:
-    """A refusal in JSON, which nobody on the way may keep. `retry_after` in seconds, told as one at least."""
+    """A refusal in JSON, which no cache may keep. `retry_after` is in seconds, and sent as one at least."""
     headers: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), *(more_headers or [])]
     if retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, retry_after)))
@@ -72,7 +72,7 @@ def make_refusal(
 
 
 def refused_method(error: HTTPException, scope: Scope) -> tuple[str, Headers]:
-    """What to say of a method that a path does not know, and the header that names those it knows."""
+    """The message for a method that a path does not know, and the header that names those it knows."""
     allowed = (error.headers or {}).get("Allow", "").encode()
     return f"{scope['method'][:_METHOD_SHOWN]} is not possible here.", [(b"allow", allowed)]
 
@@ -85,16 +85,16 @@ class MountedApi(Protocol):
         ...
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        """Answer one request or hold one socket; nothing that happens in it escapes."""
+        """Answer one request or hold one socket. It raises nothing."""
         ...
 
 
 class HttpApi:
-    """The routes of one API. Starlette matches them, and words what none of them serves. It has no sockets.
+    """The routes of one API. Starlette matches them, and reports what none of them serves. It has no sockets.
 
-    `refusal` words an exception, which may be anything, for a call. `splits_encoded` says that an encoded slash in a
-    path may separate segments, as Starlette has it; otherwise a path with one is not found (R-01). `expected` are
-    exceptions of its own that `refusal` has words for.
+    `refusal` makes the answer of a call from any exception. `splits_encoded` says that an encoded slash in a path may
+    separate segments, as Starlette has it; otherwise a path with one is not found (R-01). `expected` are exceptions of
+    its own that `refusal` has a message for.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class HttpApi:
         self._router = routing.Router(routes, redirect_slashes=False)  # a path with a slash more is another path (R-01)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        """Answer one request; nothing that happens in it escapes."""
+        """Answer one request. It raises nothing."""
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": _NO_SOCKET})  # before it was accepted: 403
             return
@@ -170,7 +170,7 @@ class HttpApi:
         return None
 
     async def refuse(self, scope: Scope, send: Send, error: Exception, more_headers: Headers | None = None) -> None:
-        """Answer a call that has failed before any route had it, with more headers where there are some."""
+        """Answer a call that has failed before it reached a route, with further headers where there are some."""
         refusal = self._word(error, scope)
         await answer(scope, send, refusal.status, [*refusal.headers, *(more_headers or [])], refusal.content)
 

@@ -21,7 +21,7 @@ Receive: TypeAlias = Callable[[], Coroutine[object, object, Message]]
 Send: TypeAlias = Callable[[Message], Coroutine[object, object, None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 Refused: TypeAlias = tuple[int, Headers, bytes]
-"""A whole answer to a call that its head alone refuses: the status, all headers but those of the server, the body."""
+"""A whole answer to a call that is refused by its head: the status, all headers but those of the server, the body."""
 
 HOST_MAX: Final = 259
 """The longest host with its port: a name of 253 characters, a colon, five digits."""
@@ -72,10 +72,10 @@ class AsgiApplication(Protocol):
 
 
 class Pressure(Protocol):
-    """Whether an application has more to do than it can, as its `pressure`, and so refuses calls by their heads."""
+    """An application whose `pressure` says whether it has more to do than it can, and may refuse calls early."""
 
     pressed_until: float
-    """Not 0 where it may."""
+    """Not 0 where calls may be refused."""
 
 
 class CallerLeftError(Exception):
@@ -110,7 +110,7 @@ async def read_whole(scope: Scope, receive: Receive, limit: int, values: int | N
     if content is not None:
         if len(content) > limit:
             raise FaultError(BodyTooLarge(limit))
-        # A value takes a byte: most bodies need no counting.
+        # A value takes a byte at least, so most bodies need no counting.
         if values is not None and len(content) >= values and has_more_values(content, values):
             raise FaultError(TooManyValues(values))
         return content
@@ -211,7 +211,7 @@ def _is_ipv6(text: str) -> bool:
 
 
 async def answer(scope: Scope, send: Send, status: int, headers: Headers, content: bytes) -> None:
-    """Send a whole response; its length is added, and what every answer has."""
+    """Send a whole response; its length and the headers of every answer are added."""
     headers.append((b"content-length", b"%d" % len(content)))
     headers += scope.get(_OF_EVERY_ANSWER, ())
     exchange: WholeExchange | None = scope.get(WHOLE)
@@ -221,7 +221,7 @@ async def answer(scope: Scope, send: Send, status: int, headers: Headers, conten
 
 
 def answer_at_once(scope: Scope, response: Response) -> bool:
-    """Send a whole response in one write; False where ASGI is the way, as for one that is streamed."""
+    """Send a whole response in one write; False where ASGI must be used, as for one that is streamed."""
     exchange: WholeExchange | None = scope.get(WHOLE)
     if exchange is None or type(response).__call__ is not Response.__call__ or response.background is not None:
         return False

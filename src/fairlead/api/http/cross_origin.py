@@ -42,5 +42,5 @@ class CrossOrigin:
         if scope["type"] != "http" or header(scope, b"origin") is None:
             await self._application(scope, receive, send)
             return
-        scope.pop(WHOLE, None)  # so that each answer passes by here
+        scope.pop(WHOLE, None)  # so that each answer passes here
         await self._marked(scope, receive, send)

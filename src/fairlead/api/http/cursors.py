@@ -1,4 +1,4 @@
-"""Page cursors (R-03): opaque to callers, dead with the catalog they were made for."""
+"""Page cursors (R-03): opaque to callers, and invalid once the catalog they were made for is replaced."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ class _Position(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fie
 
 
 def make_cursor(build: str, after: str) -> str:
-    """A cursor behind an entry of one build of the catalog."""
+    """A cursor after an entry of one build of the catalog."""
     return base64.urlsafe_b64encode(msgspec.json.encode(_Position(build, after))).decode("ascii").rstrip("=")
 
 

@@ -1,4 +1,4 @@
-"""The default answer of all APIs to a fault: one row for each fault, which the type checker demands.
+"""The default answer of all APIs to a fault: one row for each fault, which the type checker enforces.
 
 A row has the kind of the fault, its status, a sentence, and when to try again. The APIs differ in their envelopes and
 codes, which go by the kind: a new fault needs a row here and nothing else.
@@ -48,7 +48,7 @@ _BUDGET_PERIODS: Final = {"day": "a day", "month": "a month", "total": "in all"}
 
 
 class Kind(enum.Enum):
-    """The kinds of faults that APIs without buckets tell apart."""
+    """The kinds of faults that APIs without buckets distinguish."""
 
     INVALID = enum.auto()
     CONFLICT = enum.auto()
@@ -160,7 +160,7 @@ def _answer_of_work(fault: ConcurrencyLimitExceeded | StillRunning | QueueBacklo
 
 
 def fault_of(error: Exception) -> Fault:
-    """The fault of an exception that APIs have no own words for."""
+    """The fault of an exception that an API has no message of its own for."""
     match error:
         case FaultError():
             return error.fault
@@ -196,7 +196,7 @@ def _committed_detail(fault: CommittedSpendExceeded) -> str:
 
 
 def _model_detail(fault: ModelNotFound) -> str:
-    """The wording of R-05 and R-06; display text, but quoted by people."""
+    """The wording of R-05 and R-06: text for display, but people quote it."""
     if fault.detail is not None:
         return fault.detail
     if fault.retired_on is not None:

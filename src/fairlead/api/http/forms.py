@@ -20,10 +20,10 @@ PARTS_MAX: Final = 32
 FIELD_BYTES_MAX: Final = 64 * 1024
 _NAME_BYTES_MAX: Final = 2_000
 _AROUND_BYTES_MAX: Final = 2**20
-"""What a body may have around the bytes of its file: boundaries, headers, fields, a file nobody asked for."""
+"""What a body may have around the bytes of its file: boundaries, headers, fields, a file that is not expected."""
 _PIECE_SECONDS: Final = 60.0
 _STEP_SECONDS: Final = 1.0
-"""The steps in which the bound of a piece moves on: a timer for every piece is a twentieth of what an upload costs."""
+"""The steps in which the time limit of a piece moves on: a timer for every piece would be 5 % of an upload's cost."""
 _BODY_SECONDS: Final = 3600.0
 
 
@@ -36,7 +36,7 @@ class Sink(Protocol):
 
 
 class Form(msgspec.Struct):
-    """A form that was read: its fields, and what its file was called, None where there was none."""
+    """A form that was read: its fields, and the name of its file, None where there was none."""
 
     fields: dict[str, str] = msgspec.field(default_factory=dict)
     filename: str | None = None
@@ -45,8 +45,8 @@ class Form(msgspec.Struct):
 async def read_form(request: Request, file: str, sink: Sink, limit: int) -> Form:
     """Read a form to its end, with the bytes of the field `file`, at most `limit`, going to `sink`.
 
-    Of fields that come twice the first counts; files in other fields are read over. JobFaultError for what is no such
-    form, ends early, is too slow or too large; CallerLeftError when the caller is gone.
+    Of a field that comes twice the first counts; files in other fields are skipped. JobFaultError for what is no such
+    form, ends early, is too slow or too large; CallerLeftError when the caller has left.
     """
     reading = _Reading(file, sink)
     left = limit + _AROUND_BYTES_MAX
@@ -92,7 +92,7 @@ def _boundary(request: Request) -> bytes:
 
 
 async def _pieces(request: Request, bound: asyncio.Timeout) -> AsyncIterator[bytes]:
-    """The body in pieces, each of which moves the bound of the next one on, until the bound of the whole body."""
+    """The body in pieces, each of which extends the time limit of the next one, up to that of the whole body."""
     loop = asyncio.get_running_loop()
     last = loop.time() + _BODY_SECONDS
     due = 0.0
@@ -104,7 +104,7 @@ async def _pieces(request: Request, bound: asyncio.Timeout) -> AsyncIterator[byt
 
 
 class _Reading:
-    """One form on its way in. The parser calls back at once; `go_on` gives the sink what has come meanwhile.
+    """One form that is being read. The parser calls back at once; `go_on` gives the sink what it has found.
 
     That is never more than the piece of the body that the parser was given.
     """
@@ -137,7 +137,7 @@ class _Reading:
         }
 
     async def go_on(self) -> None:
-        """Give the sink what is its."""
+        """Give the sink its bytes."""
         come, self._come = self._come, []
         if come:
             await self._sink.write(come[0] if len(come) == 1 else b"".join(come))
@@ -171,7 +171,7 @@ class _Reading:
             self._name = name
             return
         if name != self._file:
-            return  # nobody wants it: its bytes are counted, and that is all
+            return  # an unexpected file: its bytes are only counted
         if self.form.filename is not None:
             raise JobFaultError(BadFile(f"Send one file in the field {self._file}, not several."))
         self._is_file = True
@@ -204,5 +204,5 @@ def _text(value: bytes, most: int = _NAME_BYTES_MAX) -> str:
 
 
 def flag(fields: Mapping[str, str], name: str) -> bool:
-    """Whether a field says yes, as editors do."""
+    """Whether a field has the value by which editors mean yes."""
     return fields.get(name, "").strip().lower() in ("true", "1")

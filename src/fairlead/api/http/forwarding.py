@@ -1,7 +1,7 @@
 """How a caller reached this server, for absolute links: as the operator says, as a trusted proxy says, or as it looks.
 
-Forwarded headers are believed from trusted peers only, because anybody can send them; and nothing of them gets into a
-link but a scheme, a host and a path prefix that are each just that (docs/reverse-proxy.md).
+Forwarded headers are believed from trusted peers only, because anybody can send them; and only a valid scheme, host and
+path prefix of them get into a link (docs/reverse-proxy.md).
 """
 
 import re
@@ -16,7 +16,7 @@ from fairlead.domain.accounts.rights import Actor
 
 PREFIX_MAX: Final = 128
 BASE_URL_MAX: Final = len("https://") + HOST_MAX + PREFIX_MAX
-"""The longest base URL that is made of what callers and proxies say."""
+"""The longest base URL that is made of headers."""
 
 _HEADER_MAX: Final = 2048
 _SCHEMES: Final = frozenset({"http", "https"})
@@ -104,7 +104,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 def _read_forwarded(scope: Scope) -> _Told:
-    """Read `Forwarded` (RFC 7239), or X-Forwarded-* where it says neither scheme nor host: never some of each."""
+    """Read `Forwarded` (RFC 7239), or X-Forwarded-* where it has neither scheme nor host; the two are never mixed."""
     element, _ = _element(_value(scope, b"forwarded"), 0)
     told = _Told(_scheme(element.get("proto", "")), _host(element.get("host", "")))
     if told.scheme or told.host:
@@ -117,7 +117,7 @@ def _read_forwarded(scope: Scope) -> _Told:
 
 
 def address_of(text: str) -> IPv4Address | IPv6Address | None:
-    """An address in words, as the IPv4 address it is where it is one within IPv6; None for what is no address."""
+    """An address from its text, as IPv4 where it is an IPv4 address within IPv6; None for what is no address."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -136,7 +136,7 @@ def _callers(scope: Scope) -> list[str]:
         return [part.strip(" \t") for part in told.split(",")]
     told = b",".join(value for name, value in scope["headers"] if name == b"forwarded").decode("latin-1")
     elements = _elements(told) if 0 < len(told) <= _HEADER_MAX else []
-    # One that names no address stands for a caller that cannot be known: it must not make another one the last.
+    # An element without an address stands for an unknown caller: leaving it out would make another one the last.
     return [_node(element.get("for", "")) for element in elements]
 
 

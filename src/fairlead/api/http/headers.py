@@ -27,7 +27,7 @@ class HeaderNames:
             object.__setattr__(self, name, spelled.lower().encode("ascii"))
 
 
-# These are named by everybody alike and never carry a prefix.
+# These have standard names, and never carry a prefix.
 RETRY_AFTER: Final = b"retry-after"
 IDEMPOTENT_REPLAYED: Final = b"idempotent-replayed"
 COMMITTED_SPEND_LIMIT: Final = b"x-committed-spend-limit"

@@ -1,7 +1,7 @@
 """One record for each route, from which routing, the OpenAPI document and the tests' tables of routes follow.
 
-An API is a list of routes with what they have in common: how errors look, and which ones any route may answer with.
-Types of what travels stand for their schemas.
+An API is a list of routes with what they have in common: the form of its errors, and those that any route may answer
+with. The types of documents stand for their schemas.
 """
 
 import enum
@@ -25,7 +25,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class Handler(Protocol):
-    """A method of a class of handlers, as the class has it: without the object that it is called on."""
+    """An unbound method of a class of handlers."""
 
     __name__: str
 
@@ -35,11 +35,11 @@ class Handler(Protocol):
 
 
 Bind: TypeAlias = Callable[[Handler], Endpoint]
-"""Finds what is to be called for a handler."""
+"""Finds the function to be called for a handler."""
 
 
 def bind_handlers(owners: Iterable[object]) -> Bind:
-    """Have each handler called on the one of `owners` whose class defines it; KeyError for a handler of none."""
+    """Bind each handler to the one of `owners` whose class defines it; KeyError where none does."""
     owner_of: dict[Any, object] = {
         method: owner for owner in owners for method in vars(type(owner)).values() if isfunction(method)
     }
@@ -84,7 +84,7 @@ def caller_of(request: Request) -> Caller:
 
 
 class Nothing:
-    """Stands for the type of a body that is not there."""
+    """Stands for the type of an absent body."""
 
 
 class Access(enum.Enum):
@@ -138,7 +138,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """What may be called, what answers it, what it takes, and with what it may answer.
+    """A route: its method and path, its handler, what it takes, and the answers it may give.
 
     `errors` are the statuses of the errors that are its own. `aliases` are paths at which the same is served.
     `operation_id` names it in documents where its handler's name does not. `right` is what a member must be allowed.
@@ -160,7 +160,7 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name among the operations of its API."""
+        """Its operation id within its API."""
         return self.operation_id or self.handler.__name__
 
     @property
@@ -170,7 +170,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Api(msgspec.Struct, frozen=True):
-    """One API: what it is called, how its errors look, and its routes.
+    """One API: its name, the form of its errors, and its routes.
 
     `error` is the type of the envelope, `errors_of` those of statuses that have another. `refusals` are the statuses
     with which a route of some access may answer, whatever else it does. Every error has the `error_headers`, and
@@ -210,5 +210,5 @@ FILE_ANSWERS: Final[Mapping[int, Answer]] = MappingProxyType(
         304: Answer("The caller has these bytes already.", headers=_TAG_HEADERS),
     }
 )
-"""How bytes are answered with."""
+"""The responses of routes that answer with bytes."""
 KNOWN: Final = Answer("The caller has this already.", headers=("etag!", "cache-control!"))

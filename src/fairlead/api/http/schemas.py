@@ -45,7 +45,7 @@ Node: TypeAlias = Annotated[
 Workflow: TypeAlias = dict[str, Node]
 """A graph of nodes by their ids, in the API format."""
 AnyObject: TypeAlias = Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
-"""An object that is passed on as it came."""
+"""An object that is passed on unchanged."""
 MaybeObject: TypeAlias = Annotated[msgspec.Raw | None, msgspec.Meta(extra_json_schema={"type": ["object", "null"]})]
 """An object that is JSON already, or null where there is none."""
 

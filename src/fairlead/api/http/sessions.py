@@ -1,8 +1,8 @@
 """The cookie of a session: how it is set and read, and how a page of another origin is kept from using it.
 
 The cookie is never sent for a page of another site (SameSite=Strict). A page of this site at another origin, such as a
-neighbouring subdomain, is told apart by what browsers say of it (`Sec-Fetch-Site`, else `Origin`); and a change needs a
-token that only pages of this origin can read.
+neighbouring subdomain, is recognized by the headers that browsers send (`Sec-Fetch-Site`, else `Origin`); and a change
+needs a token that only pages of this origin can read.
 """
 
 import hmac
@@ -33,8 +33,8 @@ class SessionCookies(msgspec.Struct, frozen=True):
     def read(self, scope: Scope) -> SessionCookie | None:
         """The session of a call; None where it shows none. FaultError(Forbidden) for what no page of ours has sent.
 
-        A change must carry the token of its session in X-CSRF-Token. Sockets have no headers that a page could set:
-        of them the origin is asked, which browsers always tell.
+        A change must carry the token of its session in X-CSRF-Token. A page cannot set headers of a socket, so for
+        sockets the origin is checked, which browsers always send.
         """
         text = _cookie(scope)
         if text is None:
@@ -82,12 +82,12 @@ class SessionCookies(msgspec.Struct, frozen=True):
 
 
 def is_change(scope: Scope) -> bool:
-    """Whether a call may change something; a socket only watches."""
+    """Whether a call may change something; a socket never does."""
     return scope["type"] != "websocket" and scope["method"] not in _READING
 
 
 def _cookie(scope: Scope) -> str | None:
-    """The text of the session's cookie, as far as it can be one."""
+    """The text of the session's cookie; None where it cannot be one."""
     sent = header(scope, b"cookie")
     if sent is None or len(sent) > _COOKIES_MAX:
         return None

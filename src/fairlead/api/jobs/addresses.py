@@ -16,11 +16,14 @@ PREFIX: Final = "/api/v2"
 PATH_PREFIX: Final = "/deployments/"
 _PORT: Final = re.compile(r":[0-9]+\Z")
 _ADDRESS: Final = "fairlead.deployment"
-"""Under which name the address stands in the scope of a call that was sent to a deployment."""
+"""The key of the address in the scope of a call that was sent to a deployment."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a call was sent. `host` is how the caller has named a deployment's own; None where the path names it."""
+    """Where a call was sent.
+
+    `host` is the deployment's own host as the caller has spelled it; None where the path names the deployment.
+    """
 
     deployment_id: str
     host: str | None = None
@@ -56,7 +59,7 @@ def address_of(scope: Scope) -> Address | None:
 
 
 def api_base(base_urls: BaseUrls, scope: Scope) -> str:
-    """What the links of an answer begin with that lead to this API, at the address the call was sent to."""
+    """The base URL of links to this API in an answer, at the address that the call was sent to."""
     base, address = base_urls.of(scope), address_of(scope)
     return base if address is None else base_of(base, address)
 

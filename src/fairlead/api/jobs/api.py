@@ -50,6 +50,6 @@ class JobsApi(HttpApi):
         return path == PREFIX or path.startswith((f"{PREFIX}/", PATH_PREFIX))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        """Answer one request; nothing that happens in it escapes."""
+        """Answer one request. It raises nothing."""
         placed = scope if self._addresses is None else self._addresses.placed(scope)
         await super().__call__(placed, receive, send, request_id)

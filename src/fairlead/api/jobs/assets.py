@@ -28,7 +28,7 @@ _TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,1
 _bodies: Final = msgspec.json.Decoder(AssetFromHash)
 _FIELD: Final = "file"
 _UNCACHED: Final = {"Cache-Control": "no-store"}
-# The asset may be deleted at any time, and each call must show that it may read it.
+# The asset may be deleted at any time, and each call must show a credential that may read it.
 _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, Authorization"}
 
 
@@ -126,7 +126,7 @@ class AssetHandlers(msgspec.Struct, frozen=True):
             await intake.abort()
 
     async def make_asset(self, request: Request) -> Response:
-        """`POST /assets/from-hash`: an asset of bytes that need not be sent again."""
+        """`POST /assets/from-hash`: an asset of bytes that are stored already."""
         caller = caller_of(request)
         digest, new = read_from_hash(await read_small_json(request, BODY_MAX))
         return self._answer_added(request, await self.assets.add_known(caller, digest, new))
@@ -139,7 +139,7 @@ class AssetHandlers(msgspec.Struct, frozen=True):
         return Response(headers=_UNCACHED)
 
     async def show_asset(self, request: Request) -> Response:
-        """`GET /assets/{id}`: what is known of an asset."""
+        """`GET /assets/{id}`: the record of an asset."""
         caller = caller_of(request)
         asset = await self.assets.find(caller, asset_id_of(request.path_params))
         return answer(self._document(request, asset))
@@ -151,7 +151,7 @@ class AssetHandlers(msgspec.Struct, frozen=True):
         return Response(status_code=204, headers=_UNCACHED)
 
     async def show_content(self, request: Request) -> Response:
-        """`GET /assets/{id}/content`: 302 to a signed link to the bytes, which clients hand to others (K-03)."""
+        """`GET /assets/{id}/content`: 302 to a signed link to the bytes, which clients pass on (K-03)."""
         caller = caller_of(request)
         asset = await self.assets.find_whole(caller, asset_id_of(request.path_params))
         location = self.base_urls.of(request.scope) + asset.link

@@ -1,7 +1,7 @@
 """Who is calling the jobs API: a key or a token as bearer, or a key in `X-API-Key`; and how often (J-09, J-11).
 
-A self-hosted surface is open to everybody, or to anyone who has its one static token; both speak for one workspace. A
-serverless one refuses keys of accounts that must come by single sign-on.
+A self-hosted surface is open to everybody, or to anyone who has its one static token; both act for one workspace. A
+serverless one refuses keys of accounts that must use single sign-on.
 """
 
 import hmac
@@ -28,14 +28,14 @@ _DEPLOYMENT: Final = "fairlead.admitting_deployment"
 
 
 class SelfHosted(msgspec.Struct, frozen=True):
-    """A surface for one workspace: anyone who shows the token speaks for it, and everybody where there is none."""
+    """A surface for one workspace: each caller who shows its token acts for it; without a token, every caller does."""
 
     workspace: str
     token: str | None
     hosts: KnownHosts
 
     def admits(self, credential: Credential | None, scope: Scope) -> bool:
-        """Whether a call speaks for the workspace; FaultError for one that a page of another site sends."""
+        """Whether a call acts for the workspace; FaultError for one that a page of another site sends."""
         if self.token is not None:
             return credential is not None and hmac.compare_digest(credential.text.encode(), self.token.encode())
         if credential is not None:
@@ -64,9 +64,8 @@ class JobCallers(msgspec.Struct, frozen=True):
         """The caller of a request, by its headers; `deployment_of` is the deployment it was sent to.
 
         FaultError: Unauthorized, Forbidden, RateLimited and others. DeploymentFaultError where the caller's workspace
-        has no such deployment.
-
-        SsoRequiredError for a good key of an account that must come another way; the call counts all the same.
+        has no such deployment. SsoRequiredError for a valid key of an account that must use single sign-on; the call is
+        counted.
         """
         caller = await self._authenticate(request.scope)
         self.windows.count(caller.workspace_id, caller.rate_limits)
@@ -99,9 +98,9 @@ def deployment_of(request: Request) -> Deployment | None:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Whether a browser sends this for a page of another site: nobody who opens a service means to open it to those."""
+    """Whether a browser sends this for a page of another site, to which an open surface is not meant to be open."""
     site = header(scope, b"sec-fetch-site")
     if site is not None:
         return site not in (b"same-origin", b"none")
-    origin = header(scope, b"origin")  # all that is sent to addresses without TLS
+    origin = header(scope, b"origin")  # the only such header that browsers send without TLS
     return origin is not None and origin.partition(b"://")[2] != header(scope, b"host")

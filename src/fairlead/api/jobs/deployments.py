@@ -54,7 +54,7 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
     domain: str | None
 
     async def create_deployment(self, request: Request) -> Response:
-        """`POST /deployments`: a deployment, and its first release, which is being prepared then."""
+        """`POST /deployments`: make a deployment and its first release, which is then prepared."""
         workspace_id, deployments = await self._admit(request)
         new = await _body(request, _deployments)
         kinds = new.credential_kinds
@@ -71,7 +71,7 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
         return answer(document)
 
     async def show_deployment(self, request: Request) -> Response:
-        """`GET /deployments/{id}`: how a deployment stands."""
+        """`GET /deployments/{id}`: a deployment with its state."""
         workspace_id, deployments = await self._admit(request)
         return answer(self._document(request, await deployments.one(workspace_id, _id(request))))
 
@@ -89,13 +89,13 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
         return Response(status_code=204, headers=_UNCACHED)
 
     async def stop_deployment(self, request: Request) -> Response:
-        """`POST /deployments/{id}/stop`: it takes no jobs from now on; those it has go on."""
+        """`POST /deployments/{id}/stop`: it takes no further jobs; those it has go on."""
         workspace_id, deployments = await self._admit(request)
         stopped = await deployments.stop(workspace_id, _id(request), self._actor(request))
         return answer(self._document(request, stopped))
 
     async def start_deployment(self, request: Request) -> Response:
-        """`POST /deployments/{id}/start`: one that is stopped is made ready again."""
+        """`POST /deployments/{id}/start`: make a stopped one ready again."""
         workspace_id, deployments = await self._admit(request)
         started = await deployments.start(workspace_id, _id(request), self._actor(request))
         return answer(self._document(request, started))
@@ -116,7 +116,7 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
         return answer(document)
 
     async def _admit(self, request: Request) -> tuple[str, Deployments]:
-        """Whose deployments a call is about. Nothing of them is at the address of one."""
+        """The caller whose deployments a call is about. These routes are not served at the address of a deployment."""
         caller = caller_of(request)
         if address_of(request.scope) is not None:
             raise HTTPException(_NOT_FOUND)
@@ -154,7 +154,7 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
 
 
 def _credential_kinds(deployment: Deployment) -> list[CredentialKind]:
-    """What opens a deployment, in the words of this API."""
+    """The kinds of credentials that open a deployment, as this API names them."""
     kinds = tuple(TokenKind) if deployment.token_kinds is None else deployment.token_kinds
     return [API_KEY, *(kind.value for kind in kinds)]
 

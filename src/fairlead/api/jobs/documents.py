@@ -24,7 +24,7 @@ Labels: TypeAlias = Annotated[
         }
     ),
 ]
-# These bounds are told here, and kept where a sentence says what is wrong.
+# These bounds are for the documentation; they are checked where a sentence says what is wrong.
 Tag: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": TAG_MAX})]
 Tags: TypeAlias = Annotated[list[Tag], msgspec.Meta(extra_json_schema={"maxItems": TAGS_MAX})]
 Seconds: TypeAlias = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": EXPIRES_MIN, "maximum": EXPIRES_MAX})]
@@ -49,7 +49,7 @@ class JobSubmission(TypedDict):
 
 
 class JobProgress(TypedDict):
-    """How far a job is: `value` is from 0 to 1, `step` of `steps` are those of the current node, rounded down."""
+    """The progress of a job: `value` is from 0 to 1; `step` of `steps` are those of the current node, rounded down."""
 
     value: float
     nodes_done: int
@@ -62,7 +62,7 @@ class JobProgress(TypedDict):
 
 
 class JobOutputShown(TypedDict):
-    """Something that a job has made: an asset. The beginning of a text also stands in `text`."""
+    """An output of a job, which is an asset. `text` has the beginning of a text."""
 
     node_id: str
     name: str
@@ -103,7 +103,7 @@ class JobFailure(TypedDict):
 
 
 class JobUrls(TypedDict):
-    """Where more of a job is to be had."""
+    """Links to more about a job."""
 
     self: Link
     workflow: Link
@@ -120,7 +120,7 @@ class JobMetrics(TypedDict):
 
 
 class JobShown(TypedDict):
-    """A job: how it stands, and what it has made."""
+    """A job: its state, and its outputs."""
 
     id: Uuid
     status: JobStatus
@@ -140,7 +140,7 @@ class JobShown(TypedDict):
 
 
 class JobListed(TypedDict):
-    """A job as a list has it."""
+    """A job in a list."""
 
     id: Uuid
     status: JobStatus
@@ -158,7 +158,7 @@ class JobList(TypedDict):
 
 
 class JobWorkflow(TypedDict):
-    """The workflow of a job: the graph that was executed, or what its author has drawn, which an editor had sent."""
+    """The workflow of a job: the graph that was executed, or the drawing that an editor had sent with it."""
 
     workflow: AnyObject
     format: Literal["api", "save"]
@@ -174,7 +174,7 @@ class JobLog(TypedDict):
 
 
 class AssetForm(TypedDict):
-    """A file to be kept, and what is said of it; tags are a JSON array, or have commas between them."""
+    """A file to be stored, and its fields; tags are a JSON array, or separated by commas."""
 
     file: Upload
     file_path: NotRequired[AssetPath]
@@ -185,7 +185,7 @@ class AssetForm(TypedDict):
 
 
 class AssetFromHash(msgspec.Struct):
-    """An asset of bytes that need not be sent again; other members are passed by."""
+    """An asset of bytes that are stored already; other members are ignored."""
 
     hash: Hash
     file_path: AssetPath | None = None
@@ -219,7 +219,7 @@ class AssetShown(TypedDict):
 
 
 class AssetAdded(AssetShown):
-    """An asset that was to be added; `created_new` is false where the workspace knew its bytes."""
+    """An asset that was added; `created_new` is false where the workspace had its bytes already."""
 
     created_new: bool
 
@@ -230,10 +230,10 @@ CredentialKind: TypeAlias = Literal["api_key", "session", "oauth"]
 
 
 class NewDeployment(msgspec.Struct):
-    """A deployment to be made, with the node packs of its first release: all there are where none are named.
+    """A deployment to be made, with the node packs of its first release: all packs where none are named.
 
-    `credential_kinds` are those that open it, all where they are absent; API keys do in any case. Its jobs are executed
-    in its `pool`; where that is absent, in the one that the rules of the installation say.
+    `credential_kinds` are those that open it, all where they are absent; API keys always do. Its jobs are executed in
+    its `pool`; where that is absent, in the one that the rules of the installation choose.
     """
 
     name: DeploymentName
@@ -243,19 +243,19 @@ class NewDeployment(msgspec.Struct):
 
 
 class DeploymentChange(msgspec.Struct):
-    """The pool of the jobs that a deployment takes from now on; null where the rules of the installation say it."""
+    """The pool of the jobs that a deployment takes from now on; null where the rules of the installation choose it."""
 
     pool: PoolName | None
 
 
 class NewRelease(msgspec.Struct):
-    """A release to be made: its node packs, all there are where none are named."""
+    """A release to be made: its node packs, or all packs where none are named."""
 
     node_packs: PackNames | None = None
 
 
 class DeploymentUrls(TypedDict):
-    """Where more of a deployment is to be had, and where jobs are sent to it by path."""
+    """Links to more about a deployment, and the address by path that its jobs are sent to."""
 
     self: Link
     releases: Link
@@ -265,7 +265,7 @@ class DeploymentUrls(TypedDict):
 
 
 class DeploymentShown(TypedDict):
-    """A deployment: how it stands, which release serves, and the address at which the jobs API is its own."""
+    """A deployment: its state, the release that serves, and the address of its own jobs API."""
 
     id: str
     name: str
@@ -288,7 +288,7 @@ class DeploymentList(TypedDict):
 
 
 class ReleaseShown(TypedDict):
-    """A release of a deployment: `node_packs` is null for every pack there is, `nodes` how many classes they add."""
+    """A release of a deployment: `node_packs` is null for all packs, `nodes` is how many classes they add."""
 
     version: ReleaseVersion
     status: Literal["preparing", "prepared", "failed"]
@@ -316,7 +316,7 @@ JobsErrorCode: TypeAlias = Literal[
 
 
 class JobsErrorTold(TypedDict):
-    """What went wrong: a code out of a closed list, a sentence, and details where there are some."""
+    """What went wrong: a code from a closed list, a sentence, and details where there are some."""
 
     code: JobsErrorCode
     message: str

@@ -1,4 +1,4 @@
-"""The jobs API's error envelope: every fault gets its status, its code and its words here (J-07).
+"""The jobs API's error envelope: every fault gets its status, its code and its message here (J-07).
 
 An error has a `code` from a closed list, a `message`, and `details` where there are any. A 429 always says when to try
 again. The cause of an internal failure is only in the log.
@@ -96,7 +96,7 @@ class SsoRequiredError(HTTPException):
 
 
 class _Worded(NamedTuple):
-    """A fault in this API's words."""
+    """A fault as this API sends it."""
 
     status: int
     code: JobsErrorCode

@@ -53,7 +53,7 @@ _RESERVED: Final = ("webhook_url", "inputs")
 SUBMITTED: Final = Wanted(
     ("workflow", "extra_data", "metadata", *_RESERVED), (("workflow", "nodes"), ("workflow", "links"))
 )
-"""The members of a body, and what tells a workflow as an editor draws it. Other members are passed by.
+"""The members of a body, and those by which a workflow as an editor draws it is recognized. Other members are ignored.
 
 Each stays as it was sent until it is known to be small enough to be read.
 """
@@ -64,10 +64,10 @@ _events: Final = msgspec.json.Decoder(Event)
 
 
 def read_submission(members: Members, key_fields: Sequence[str], idempotency_key: bytes | None) -> NewJob:
-    """Read what is SUBMITTED; JobFaultError says why it is refused.
+    """Read SUBMITTED members; JobFaultError says why they are refused.
 
-    `key_fields` are the fields of `extra_data` that may hold the key which pays for partner nodes; it takes no others,
-    and nothing of it is kept.
+    `key_fields` are the fields of `extra_data` that may hold the key which pays for partner nodes; it has no other use,
+    and nothing of it is stored.
     """
     body = members.values
     for name in _RESERVED:
@@ -83,7 +83,7 @@ def read_submission(members: Members, key_fields: Sequence[str], idempotency_key
 
 
 def malformed_body(error: BadDocumentError) -> JobFaultError:
-    """What is said of a body that is no JSON object, or cannot be read."""
+    """The message for a body that is no JSON object, or cannot be read."""
     if error.is_too_deep:
         return _bad("The body is nested too deeply.")
     return _bad(f"The body is no JSON object that can be submitted: {error.reason}.")
@@ -145,8 +145,8 @@ def _bad(message: str) -> JobFaultError:
 class JobHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them.
 
-    Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of a deployment its jobs
-    are all there is.
+    Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of a deployment only its
+    jobs are visible.
     """
 
     readers: DocumentReaders
@@ -172,7 +172,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
             members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
         except BadDocumentError as error:
             raise malformed_body(error) from error
-        del content  # what is needed of it is in the members
+        del content  # the members hold all that is needed of it
         new = read_submission(members, self.key_fields, header(request.scope, b"idempotency-key"))
         if new.labels and not self.archive:
             raise NoLabelsError
@@ -191,12 +191,12 @@ class JobHandlers(msgspec.Struct, frozen=True):
         return answer(page_document(await self.reader.page(caller, query)))
 
     async def show_job(self, request: Request) -> Response:
-        """`GET /jobs/{id}`: how a job stands, and what it has made (J-13)."""
+        """`GET /jobs/{id}`: a job with its state and its outputs (J-13)."""
         caller = caller_of(request)
         return answer(await self._document(request, caller, await self._job(request, caller)))
 
     async def show_workflow(self, request: Request) -> Response:
-        """`GET /jobs/{id}/workflow`: the graph as it was taken in, or what its author has drawn (K-04)."""
+        """`GET /jobs/{id}/workflow`: the graph as it was submitted, or as its author has drawn it (K-04)."""
         caller = caller_of(request)
         job = await self._job(request, caller, whole=True)
         if job.workflow is None:
@@ -204,7 +204,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
         return answer(workflow_document(job))
 
     async def show_logs(self, request: Request) -> Response:
-        """`GET /jobs/{id}/logs`: what befell a job, in words; 204 where nothing has yet."""
+        """`GET /jobs/{id}/logs`: the events of a job, as text; 204 where there is none yet."""
         caller = caller_of(request)
         job = await self._job(request, caller)
         kept = await self.reader.events(caller, job)
@@ -215,7 +215,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
         return answer(log_document(lines, truncated=truncated, complete=complete))
 
     async def cancel_job(self, request: Request) -> Response:
-        """`POST /jobs/{id}/cancel`: the job as it stands then; one that has ended is left as it is."""
+        """`POST /jobs/{id}/cancel`: cancel a job, and answer with its state then; an ended one stays as it is."""
         caller = caller_of(request)
         job = await self._job(request, caller)
         await self.canceller.cancel(caller, [job.public_id])
@@ -233,7 +233,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
     async def _job(
         self, request: Request, caller: Caller, *, whole: bool = False, workflow_max: int | None = None
     ) -> Job:
-        """The job a path names; JobFaultError(JobNotFound) for what can be none, and for one of somebody else."""
+        """The job a path names; JobFaultError(JobNotFound) for what is no id, and for another workspace's job."""
         job_id: str = request.path_params["job_id"]
         if _UUID.fullmatch(job_id) is None:
             raise JobFaultError(JobNotFound(job_id))
@@ -245,7 +245,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
 
     async def _document(self, request: Request, caller: Caller, job: Job) -> JobShown:
         if job.state in WORKING:
-            job = await self._with_classes(caller, job)  # for that of the node that is executed
+            job = await self._with_classes(caller, job)  # for the class of the node that is executed
         outputs = await self.outputs.of_job(caller, job)
         if job.workflow is None and any(output.is_lost for output in outputs):
             job = await self._with_classes(caller, job)

@@ -1,8 +1,7 @@
 """What a list of jobs is asked for (J-02 to J-04), read from the query as it was sent.
 
-Filters are read from the raw query: what a `;` or a broken escape has become is not to be seen any more once somebody
-else has read it. Parameters that nobody knows are passed by (J-16).
-A cursor is opaque to callers, and a position, no matter who made it (J-03).
+Filters are read from the raw query, because in a decoded one a `;` or a broken escape can no longer be seen. Unknown
+parameters are ignored (J-16). A cursor is opaque to callers; it is a position, and valid no matter who made it (J-03).
 """
 
 import base64
@@ -30,12 +29,12 @@ _SPELLED: Final = re.compile(r"[A-Za-z0-9_-]{12}")
 
 
 def make_cursor(number: int) -> str:
-    """A cursor behind the job of a number."""
+    """A cursor after the job of a number."""
     return base64.urlsafe_b64encode(_LAYOUT.pack(_VERSION, number)).decode("ascii")
 
 
 def read_cursor(text: str) -> int:
-    """The number behind which a cursor goes on; JobFaultError(BadCursor) for what is not well-formed."""
+    """The number after which a cursor goes on; JobFaultError(BadCursor) for what is not well-formed."""
     if _SPELLED.fullmatch(text) is None:
         raise JobFaultError(BadCursor())
     version, number = _LAYOUT.unpack(base64.urlsafe_b64decode(text))
@@ -52,7 +51,7 @@ _SHORT: Final = 6
 
 
 def read_list_query(query: bytes) -> ListQuery:
-    """Read the query of a list; FaultError(InvalidInput) for a limit that is none, JobFaultError for the rest of it."""
+    """Read the query of a list; FaultError(InvalidInput) for a bad limit, JobFaultError for anything else."""
     limit, before = PAGE_MAX, None
     filters: list[tuple[bytes, bytes]] = []
     for name, value in _pairs(query):
@@ -73,7 +72,7 @@ def _pairs(query: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _limit(text: str) -> int:
-    """The size of a page: a positive integer, of which what is above the most is the most."""
+    """The size of a page: a positive integer; what is above the maximum stands for the maximum."""
     found = _DIGITS.fullmatch(text) if text.isascii() else None
     if found is None or found["digits"] == "0":
         raise FaultError(InvalidInput("limit must be a positive integer."))

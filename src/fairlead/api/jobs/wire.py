@@ -48,7 +48,7 @@ ERROR_CODES: Final[Mapping[str, str]] = MappingProxyType(
         errors.DEPLOYMENT_DELETED: "deployment_deleted",
     }
 )
-"""What callers are told of kinds of errors that are not a node's own; of those, it is `execution_failed`."""
+"""The codes for kinds of errors that are not a node's own; a node's own are `execution_failed`."""
 EXECUTION_FAILED: Final = "execution_failed"
 EXPIRED: Final = "expired"
 OUTPUTS_LOST: Final = "outputs_lost"
@@ -86,7 +86,7 @@ def answer(document: object, status: int = 200) -> Response:
 
 
 class JobAnswer(NamedTuple):
-    """A job as it is to be told: with its outputs, the time at which it is forgotten, and how many wait before it."""
+    """A job to be sent: with its outputs, the time at which it expires, and how many wait before it."""
 
     job: Job
     outputs: Sequence[JobOutput]
@@ -98,7 +98,7 @@ def job_document(told: JobAnswer, base: str, api: str) -> JobShown:
     """A whole job. Links to its outputs begin with `base`, others with `api`."""
     job, outputs, expires_at, ahead = told
     progress, classes = progress_of(job), class_names(job)
-    # Of a job that ended between two reads the workflow was read, of others not: all are told alike.
+    # The workflow of a job that ended between two reads was read, that of others was not: all get the same answer.
     class_type = classes.get(progress.current_node or "") if job.state in WORKING else None
     far = progress_document(progress, class_type)
     document: JobShown = {
@@ -131,7 +131,7 @@ def page_document(page: JobPage) -> JobList:
 
 
 def workflow_document(job: Job) -> JobWorkflow:
-    """The workflow of a job that was read whole: what its author has drawn, where an editor had sent it along."""
+    """The workflow of a job that was read whole: as its author has drawn it, where an editor had sent that."""
     sent = bytes(_extra.decode(job.extra or b"{}").extra_pnginfo)
     drawn = _drawn.decode(sent).workflow if sent.startswith(b"{") else _NOTHING
     if bytes(drawn).startswith(b"{"):
@@ -153,7 +153,7 @@ def log_document(lines: Sequence[LogLine], *, truncated: bool, complete: bool) -
 def progress_document(
     progress: ProgressReport, class_type: str | None = None, message: str | None = None
 ) -> JobProgress:
-    """How far a job is: nodes that are done, and the node that is executed, with its own steps."""
+    """The progress of a job: nodes that are done, and the node that is executed, with its own steps."""
     done, total = progress.nodes_done, progress.nodes_total
     share = progress.step / progress.steps if progress.step and progress.steps else 0.0
     value = 1.0 if total == 0 or done >= total else (done + min(max(share, 0.0), 1.0)) / total
@@ -170,7 +170,7 @@ def progress_document(
 
 
 def output_document(output: JobOutput, base: str) -> JobOutputShown:
-    """Something that a job has made; the beginning of a text stands in the answer itself."""
+    """An output of a job; the beginning of a text is in the answer itself."""
     document: JobOutputShown = {
         "node_id": output.node_id,
         "name": output.name,
@@ -201,7 +201,7 @@ def error_document(job: Job) -> JobFailure | None:
 def with_lost_outputs(
     error: JobFailure | None, outputs: Sequence[JobOutput], classes: Mapping[str, str]
 ) -> JobFailure | None:
-    """An error that also names, by node, the outputs whose stored bytes are lost; that alone is one."""
+    """An error that also names, by node, the outputs whose stored bytes are lost, which is an error by itself."""
     lost = [output for output in outputs if output.is_lost]
     if not lost:
         return error

@@ -1,1 +1,1 @@
-"""The service's own OpenAPI document: every API, made of the route tables and of what is said of each route."""
+"""The service's own OpenAPI document: every API, made of its route records."""

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of an installation: what is said of its routes, and the schemas of what they exchange."""
+"""The OpenAPI 3.1 document of an installation: its routes, and the schemas of what they exchange."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,7 +93,7 @@ HEADERS: Final[Mapping[str, HeaderShown]] = MappingProxyType(
         "location": HeaderShown("Where the file is: a link that is its own credential."),
     }
 )
-"""Every header that is told of. Names with underscores are the service's own, spelled after its brand."""
+"""Every header that is documented. Names with underscores are the service's own, spelled after its brand."""
 
 
 def apis(served: Served) -> Sequence[Api]:
@@ -183,7 +183,7 @@ class _Writer:
         return {**written, "responses": self._responses(api, route), "security": self._security(route.access)}
 
     def errors(self, api: Api) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """The errors of a api, by the names of their components."""
+        """The errors of an API, by the names of their components."""
         for status in sorted({status for route in api.routes for status in _refusals(api, route)}):
             headers = (*api.error_headers, *api.headers_of.get(status, ()))
             answer = Answer(ERRORS[status], api.errors_of.get(status, api.error), (JSON,), headers)
@@ -249,5 +249,5 @@ def _error_name(api: Api, status: int) -> str:
 
 
 def _component(name: str) -> str:
-    """A header's name in the document's own list, whatever it is spelled like on the wire."""
+    """A header's name in the document's own list, however it is spelled on the wire."""
     return name.replace("_", "-")

@@ -12,7 +12,7 @@ from fairlead.domain.catalog.schema import strong_etag
 
 
 class Served(msgspec.Struct, frozen=True):
-    """How headers are spelled, and what is served to whom."""
+    """How headers are spelled, and which APIs and surfaces are served."""
 
     names: HeaderNames
     version: str

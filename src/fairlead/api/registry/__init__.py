@@ -5,5 +5,5 @@
     wire      answers made of domain records, and their types
     errors    the error envelope
 
-It imports `http` and operations, and no other API. Nothing is deleted where a call was refused.
+It imports `http` and operations, and no other API. A call that is refused deletes nothing.
 """

@@ -1,4 +1,4 @@
-"""The registry's error envelope: every fault gets its status, its `error` and its `message` here (G-02)."""
+"""The registry's error envelope: each fault gets its status, its `error` and its `message` here (G-02)."""
 
 from typing import Final, NamedTuple, assert_never
 
@@ -29,7 +29,7 @@ _SHOWN: Final = 100
 
 
 class _Worded(NamedTuple):
-    """A fault as it is told; `error` is of a closed list, which names it in logs and metrics too."""
+    """A fault as it is sent; `error` is of a closed list, and names it in logs and metrics too."""
 
     status: int
     error: ErrorName
@@ -38,7 +38,7 @@ class _Worded(NamedTuple):
 
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
-    """Word anything that goes wrong in the registry."""
+    """Make the answer to an exception of the registry."""
     worded, more_headers = _word(error, scope)
     content = fit(ShownError(worded.error, worded.message))
     return make_refusal(worded.status, content, worded.error, retry_after=worded.retry_after, more_headers=more_headers)

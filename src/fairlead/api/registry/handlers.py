@@ -61,7 +61,7 @@ class _Probe(msgspec.Struct):
 
 
 class RegistryHandlers(msgspec.Struct, frozen=True):
-    """Answers the routes; each method says which of them is its own."""
+    """Answers the routes; the docstring of each method names its route."""
 
     authenticator: Authenticator
     windows: RateWindows
@@ -83,7 +83,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         return answer(shown_page(page, shown_publisher, which, limit))
 
     async def create_publisher(self, request: Request) -> Response:
-        """`POST /publishers`: one that belongs to the caller's workspace."""
+        """`POST /publishers`: make a publisher that belongs to the caller's workspace."""
         caller = caller_of(request)
         entry = await _read(request, PublisherEntry)
         return answer(shown_publisher(await self.registry.create_publisher(caller, entry)), _CREATED)
@@ -93,14 +93,14 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         return answer(shown_publisher(await self.registry.publisher(_publisher_id(request))))
 
     async def change_publisher(self, request: Request) -> Response:
-        """`PUT /publishers/{publisher_id}`: what it says of itself from now on; what is left out is gone."""
+        """`PUT /publishers/{publisher_id}`: replace its description; what is left out is removed."""
         caller, publisher_id = caller_of(request), _publisher_id(request)
         entry = await _read(request, PublisherChange)
         entry = entry if entry.id else msgspec.structs.replace(entry, id=publisher_id)
         return answer(shown_publisher(await self.registry.change_publisher(caller, publisher_id, entry)))
 
     async def delete_publisher(self, request: Request) -> Response:
-        """`DELETE /publishers/{publisher_id}`: it, and its nodes with it."""
+        """`DELETE /publishers/{publisher_id}`: delete it with its nodes."""
         caller = caller_of(request)
         await self.registry.delete_publisher(caller, _publisher_id(request))
         return Response(status_code=_DELETED)
@@ -113,22 +113,23 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         return answer(shown_page(page, self._shower(request), which, limit))
 
     async def create_node(self, request: Request) -> Response:
-        """`POST /publishers/{publisher_id}/nodes`: a node, as yet without versions."""
+        """`POST /publishers/{publisher_id}/nodes`: make a node, which has no versions yet."""
         caller = caller_of(request)
         entry = await _read(request, NodeEntry)
         created = await self.registry.create_node(caller, _publisher_id(request), entry)
         return answer(shown_node(created, self._base(request)), _CREATED)
 
     async def delete_node(self, request: Request) -> Response:
-        """`DELETE /publishers/{publisher_id}/nodes/{node_id}`: that node only (G-01)."""
+        """`DELETE /publishers/{publisher_id}/nodes/{node_id}`: delete this node only (G-01)."""
         caller = caller_of(request)
         await self.registry.delete_node(caller, _publisher_id(request), _node_id(request))
         return Response(status_code=_DELETED)
 
     async def publish_version(self, request: Request) -> Response:
-        """`POST /publishers/{publisher_id}/nodes/{node_id}/versions`: another version of a node.
+        """`POST /publishers/{publisher_id}/nodes/{node_id}/versions`: publish a version of a node.
 
-        A command line says more of the node, may have its token in the body, and sends the archive afterwards.
+        A command line also sends a description of the node, may have its token in the body, and sends the archive
+        afterwards.
         """
         has_header = any(name in request.headers for name in _CREDENTIALS)
         caller = await self._caller(request) if has_header else None
@@ -163,13 +164,13 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
             return answer(ShownError("invalid_request", message), _UNSATISFIABLE, headers)
 
     async def install_node(self, request: Request) -> Response:
-        """`GET /nodes/{node_id}/install`: where a version is downloaded from, which counts an installation (K-08)."""
+        """`GET /nodes/{node_id}/install`: where a version is downloaded from; counts as an installation (K-08)."""
         version, caller = request.query_params.get("version") or None, self.base_urls.caller_of(request.scope)
         installed = await self.registry.install(_node_id(request), version, caller)
         return answer(shown_version(installed, self._base(request)))
 
     async def list_nodes(self, request: Request) -> Response:
-        """`GET /nodes`: all of them, or those that have every word of `search`, by id; behind a cursor, or by page."""
+        """`GET /nodes`: all of them, or those that have every word of `search`, by id; after a cursor, or by page."""
         which, limit = "nodes", _limit(request)
         search, after = request.query_params.get("search", ""), _after(request, which)
         offset = 0 if after is not None else (_page(request) - 1) * limit
@@ -181,7 +182,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         return answer(shown_node(await self.registry.node(_node_id(request)), self._base(request)))
 
     async def list_versions(self, request: Request) -> Response:
-        """`GET /nodes/{node_id}/versions`: the one published last first."""
+        """`GET /nodes/{node_id}/versions`: all of them, the newest first."""
         node_id, limit = _node_id(request), _limit(request)
         which = f"versions of {node_id[:LIMIT_MAX]}"
         page = await self.registry.versions(node_id, _after(request, which), limit)
@@ -219,15 +220,15 @@ async def _read(request: Request, entry: type[T]) -> T:
 
 
 def _is_publication(content: bytes) -> bool:
-    """Whether a body says more than a version, as a command line does."""
+    """Whether a body also describes the node, as a command line's does."""
     try:
         return msgspec.json.decode(content, type=_Probe).node_version is not msgspec.UNSET
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False  # which is refused for what it is
+        return False  # the caller of which refuses it
 
 
 def _decode(content: bytes, entry: type[T]) -> T:
-    """A body of JSON; RegistryFaultError, which repeats nothing of it but where it is wrong."""
+    """A body of JSON; RegistryFaultError, which says where it is wrong and repeats nothing else of it."""
     try:
         return msgspec.json.decode(content, type=entry)
     except RecursionError as error:
@@ -251,7 +252,7 @@ def _page(request: Request) -> int:
 
 
 def _after(request: Request, which: str) -> str | None:
-    """The position a page begins behind, None at the beginning; FaultError for a cursor of another list."""
+    """The position after which a page begins, None at the beginning; FaultError for a cursor of another list."""
     text = request.query_params.get("cursor")
     if text is None:
         return None

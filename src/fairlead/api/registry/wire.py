@@ -41,7 +41,7 @@ class ShownVersion(VersionEntry, frozen=True, kw_only=True, omit_defaults=False)
 
 
 class ShownNode(NodeEntry, frozen=True, kw_only=True, omit_defaults=False):
-    """A node as everybody may see it, whatever it has not said of itself.
+    """A node as everybody may see it; what its publisher has not said is empty.
 
     `latest_version` is absent before the first version: released command lines read every one that is there,
     and a null one made them refuse the whole list.
@@ -55,7 +55,7 @@ class ShownNode(NodeEntry, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ShownPublication(msgspec.Struct, frozen=True):
-    """A version that waits for its archive, and the link to put that to."""
+    """A version that waits for its archive, and the link that the archive is uploaded to."""
 
     node_version: ShownVersion
     signedUrl: str  # noqa: N815 -- as released clients read it
@@ -71,7 +71,7 @@ class ShownPage(msgspec.Struct, Generic[S], frozen=True, omit_defaults=True):
 
 
 class ShownNodes(ShownPage[ShownNode], frozen=True, kw_only=True, omit_defaults=True):
-    """A page of nodes, also as released clients read it: which page of how many it is, and how many nodes there are."""
+    """A page of nodes, with what released clients read: its number, how many pages there are, and how many nodes."""
 
     nodes: Sequence[ShownNode]
     total: int
@@ -87,7 +87,7 @@ ErrorName: TypeAlias = Literal[
 
 
 class ShownError(msgspec.Struct, frozen=True):
-    """Why a call has failed (G-02): a name out of a closed list, and a sentence."""
+    """Why a call has failed (G-02): a name from a closed list, and a sentence."""
 
     error: ErrorName
     message: str
@@ -144,6 +144,6 @@ def shown_nodes(page: CountedPage, shown: Callable[[PublishedNode], ShownNode], 
 
 
 def shown_page(page: RegistryPage[T], shown: Callable[[T], S], which: str, limit: int) -> ShownPage[S]:
-    """A page as it is sent; `which` list it is stands in the cursor, which is of no use in another."""
+    """A page as it is sent; its cursor names the list (`which`), and is refused by any other."""
     cursor = None if page.after is None else make_cursor(which, page.after)
     return ShownPage([shown(entry) for entry in page.entries], cursor is not None, limit, cursor)

@@ -6,7 +6,7 @@
     estimates    what a call would cost
     handlers     catalog, detail, schema document, public snapshot
     provider_keys usage webhooks   what belongs to the caller's workspace
-    generations  everything that v1 and v2 differ in
+    generations  everything in which v1 and v2 differ
     documents wire errors          types of what travels, answers made of records, the error envelope
 
 It imports `http` and operations, and no other API. `runs` stays without a framework.

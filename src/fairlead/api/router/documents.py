@@ -56,7 +56,7 @@ class ProviderKeyBody(TypedDict):
 
 
 class ProviderKeyShown(TypedDict):
-    """What may be told of a stored key."""
+    """What may be shown of a stored key."""
 
     provider: str
     hint: str
@@ -77,7 +77,7 @@ class WebhookSecretShown(TypedDict):
 
 
 class WebhookTry(TypedDict):
-    """One try to deliver a webhook, and what came of it."""
+    """One attempt to deliver a webhook, and its outcome."""
 
     number: int
     at: Time
@@ -87,7 +87,7 @@ class WebhookTry(TypedDict):
 
 
 class WebhookDelivery(TypedDict):
-    """A webhook on its way."""
+    """The webhook of a run, and the state of its delivery."""
 
     url: Link
     tries: Sequence[WebhookTry]
@@ -97,7 +97,7 @@ class WebhookDelivery(TypedDict):
 
 
 class WebhookDeliveries(TypedDict):
-    """The webhook of a run; none where it has none."""
+    """The webhook of a run; null where it has none."""
 
     data: Sequence[WebhookDelivery]
 

@@ -1,4 +1,4 @@
-"""The router's error envelope: a fault has the status and the words of its default answer, and its headers here.
+"""The router's error envelope: a fault has the status and the message of its default answer, and its headers here.
 
 An ErrorResponse is `{"detail", "error_type"}` with two optional fields (R-20); a ValidationErrorResponse is a `detail`
 array (R-21). Both carry the bucket in a header.
@@ -89,7 +89,7 @@ def _extra_headers(fault: Fault, names: HeaderNames) -> Headers:
 
 
 def _shown_reason(upstream: Upstream) -> str | None:
-    """The partner's reason under the presence rule of R-20: only with a status of its own that is 2xx or 4xx."""
+    """The partner's reason, under the presence rule of R-20: only where the partner's own status is 2xx or 4xx."""
     if upstream.status is None or upstream.status // 100 not in (2, 4):
         return None
     return upstream.detail

@@ -20,7 +20,7 @@ _encode: Final = msgspec.json.Encoder().encode
 class EstimateHandlers(msgspec.Struct, frozen=True):
     """Answers `POST /v2/models/{provider}/{model}/estimate`.
 
-    A body has at most `body_limit` bytes and `body_values` JSON values; `native_aliases` are other words for the
+    A body has at most `body_limit` bytes and `body_values` JSON values; `native_aliases` are other names for the
     model's own provider.
     """
 
@@ -30,7 +30,7 @@ class EstimateHandlers(msgspec.Struct, frozen=True):
     body_values: int
 
     async def estimate(self, request: Request) -> Response:
-        """Answer one estimate; FaultError travels to the application, which words it."""
+        """Answer one estimate; FaultError, which the application turns into the answer."""
         caller = caller_of(request)
         model_id = model_id_of(request.path_params["provider"], request.path_params["model"])
         query = partial(estimate_query, request.scope["query_string"], self.native_aliases)

@@ -1,4 +1,4 @@
-"""The two generations of the router's API, and everything they differ in."""
+"""The two generations of the router's API, and everything in which they differ."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -26,8 +26,8 @@ _FOLDED_IN_V1: Final = MappingProxyType(
 class Generation(msgspec.Struct, frozen=True):
     """One generation: its path prefix, the credentials it takes, and the buckets it does not know.
 
-    `has_controls` says whether a run may be steered: the parameters of the run route, and idempotency keys. A
-    generation without controls leaves them alone as it does any name it does not know (R-40).
+    `has_controls` says whether it knows the parameters of the run route and idempotency keys; a generation without them
+    ignores them like any unknown name (R-40).
     """
 
     prefix: str

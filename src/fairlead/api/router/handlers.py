@@ -1,4 +1,4 @@
-"""The router's reading routes: catalog, detail, schema document, public snapshot. They translate, not decide."""
+"""The router's reading routes: catalog, detail, schema document, public snapshot. They translate and decide nothing."""
 
 from collections.abc import Callable
 

@@ -31,13 +31,13 @@ class ProviderKeyHandlers(msgspec.Struct, frozen=True):
     base_urls: BaseUrls
 
     async def list_provider_keys(self, request: Request) -> Response:
-        """`GET /provider-keys`: what may be told of every key; as few as there are providers."""
+        """`GET /provider-keys`: what may be shown of every key; there is at most one for each provider."""
         caller = self._manager(request)
         stored = await self.keys.list_all(caller.workspace_id)
         return _answer(ProviderKeyList(data=[_describe(key) for key in stored]))
 
     async def show_provider_key(self, request: Request) -> Response:
-        """`GET /provider-keys/{provider}`: what may be told of one."""
+        """`GET /provider-keys/{provider}`: what may be shown of one key."""
         caller = self._manager(request)
         return _answer(_describe(await self.keys.find(caller.workspace_id, request.path_params["provider"])))
 

@@ -39,7 +39,7 @@ from fairlead.operations.runs.results import Answer
 from fairlead.operations.runs.watch import Watcher
 
 _ALREADY_COMPLETED: Final = b"already_completed"
-"""No bucket: what the 409 of a cancellation that came too late says instead of one (decisions)."""
+"""What the 409 of a cancellation that came too late has in place of a bucket (decisions)."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -62,7 +62,7 @@ class QueueHandlers(msgspec.Struct, frozen=True):
     now_ms: Callable[[], int]
 
     async def submit_request(self, request: Request) -> Response:
-        """`POST …/requests`: a run is taken into the queue (R-32)."""
+        """`POST …/requests`: take a run into the queue (R-32)."""
         caller = caller_of(request)
         query = partial(queue_query, request.scope["query_string"], self.native_aliases)
         call = self.admitter.checks.check_headers(caller, _model_of(request), query)
@@ -86,7 +86,7 @@ class QueueHandlers(msgspec.Struct, frozen=True):
         return self._answer(201, submit_response(status, base, quoted), status)
 
     async def show_request(self, request: Request) -> Response:
-        """`GET …/requests/{request_id}`: what a run ended in, byte by byte as the synchronous answer (R-34)."""
+        """`GET …/requests/{request_id}`: the result of a run, byte by byte as in the synchronous answer (R-34)."""
         caller = caller_of(request)
         found = await self.collector.collect(caller, _model_of(request), request.path_params["request_id"])
         if isinstance(found, RequestStatus):
@@ -94,13 +94,13 @@ class QueueHandlers(msgspec.Struct, frozen=True):
         return self._result(found)
 
     async def show_status(self, request: Request) -> Response:
-        """`GET …/requests/{request_id}/status`: how a run stands (R-33)."""
+        """`GET …/requests/{request_id}/status`: the status of a run (R-33)."""
         caller = caller_of(request)
         found = await self.collector.status(caller, _model_of(request), request.path_params["request_id"])
         return self._answer(200, status_response(found, self.base_urls.of(request.scope)), found)
 
     async def cancel_request(self, request: Request) -> Response:
-        """`PUT …/requests/{request_id}/cancel`: a run may stop (R-35)."""
+        """`PUT …/requests/{request_id}/cancel`: request a run to stop (R-35)."""
         caller = caller_of(request)
         request_id = request.path_params["request_id"]
         is_requested = await self.canceller.cancel(caller, _model_of(request), request_id)
@@ -146,7 +146,7 @@ _UNBUFFERED: Final[Mapping[str, str]] = {"Cache-Control": "no-store", "X-Accel-B
 
 
 async def _events(changes: AsyncIterator[RequestStatus | None], base: str) -> AsyncIterator[bytes]:
-    """Statuses as server-sent events; a comment where there is nothing to say, so that nobody takes us for dead."""
+    """Statuses as server-sent events; a comment where there is nothing new, so that the stream is not cut."""
     async for status in changes:
         yield (
             b": waiting\n\n"

@@ -65,7 +65,7 @@ _WEBHOOK: Final = Parameter("webhook_url", "Where to post to when the run has en
 _DATE: Final = "in UTC, as YYYY-MM-DD."
 _INPUT: Final = Body(AnyObject)
 _IN_QUEUE: Final = (404, 410)
-# What may become of a run: the partner, the money and the queue each have their say.
+# The answers to a run that failed: the partner, the money and the queue each have reasons of their own.
 _ENDS: Final = (400, 402, 409, 422, 500, 502, 503, 504)
 
 _V2: Final = (

@@ -52,11 +52,11 @@ RunPath: TypeAlias = tuple[Generation, str, str]
 _TRACEPARENT_MAX: Final = 64
 _HASHED_BYTES: Final = 256 * 1024
 PLAIN_JSON: Final = (b"application/json", None)
-"""The content types that need not be read any further; one that is absent stands for JSON."""
+"""The content types that need no parsing; an absent one stands for JSON."""
 
 
 def model_id_of(provider: str, model: str) -> str:
-    """The model id of two path segments; FaultError(ModelNotFound) for what can be none (R-01)."""
+    """The model id of two path segments; FaultError(ModelNotFound) for what cannot be one (R-01)."""
     if not (is_provider_segment(provider) and is_model_segment(model)):
         raise FaultError(ModelNotFound(f"{provider[:64]}/{model[:128]}"))
     return f"{provider}/{model}"
@@ -64,7 +64,7 @@ def model_id_of(provider: str, model: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _model_id_at(provider: str, model: str) -> str:
-    """The model id that two segments of a path name, as they were sent; only those that can be one are remembered."""
+    """The model id of two raw path segments; only valid ones are cached."""
     return model_id_of(unquote(provider), unquote(model))
 
 
@@ -86,10 +86,10 @@ class RunHandler(msgspec.Struct, frozen=True):
     keys_kept_ms: int
     now_ms: Callable[[], int]
     refusals: dict[str, Refused] = msgspec.field(default_factory=dict)
-    """What is answered under pressure, by the prefix of the generation."""
+    """The answer under pressure, by the prefix of the generation."""
 
     async def run(self, scope: Scope, receive: Receive, send: Send, path: RunPath) -> None:
-        """Answer one call; FaultError travels to the application, which words it."""
+        """Answer one call; FaultError, which the application turns into the answer."""
         generation, provider, name = path
         credential = generation.credential(self.credentials, scope)
         caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
@@ -122,7 +122,7 @@ class RunHandler(msgspec.Struct, frozen=True):
     ) -> AdmittedRun | Answer:
         """Admit a run in one of the places for that; FaultError, or CallerLeftError."""
         caller = call.caller
-        # A large body waits for a process that reads it, and must not keep others from being admitted meanwhile.
+        # A large body waits for a process that reads it, and must not hold up other admissions meanwhile.
         admissions = self.places.admissions if len(content) <= INLINE_BYTES else None
         if admissions is not None and not admissions.try_take(caller.workspace_id):
             await self._wait(admissions, caller.workspace_id, scope, receive)
@@ -130,7 +130,7 @@ class RunHandler(msgspec.Struct, frozen=True):
             key = None
             if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
                 key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
-            # How the caller reached us, where links may have to be made or told from a partner's.
+            # The base URL by which the caller reached us, if links are to be made, or distinguished from a partner's.
             base_url = self.base_urls.of(scope) if key is not None or call.model.assets.at else ""
             traceparent = None if (trace := header(scope, b"traceparent")) is None else traceparent_of(trace)
             command = RunCommand(scope[REQUEST_ID], content, key, base_url, traceparent)
@@ -140,16 +140,16 @@ class RunHandler(msgspec.Struct, frozen=True):
                 admissions.give_back(caller.workspace_id)
 
     async def _wait(self, places: FairShares, workspace_id: str, scope: Scope, receive: Receive) -> None:
-        """Wait for one of the places; FaultError, or CallerLeftError where nobody wants the run any more."""
+        """Wait for one of the places; FaultError, or CallerLeftError where the caller has left meanwhile."""
         await self.places.wait(places, workspace_id)
         if has_left(scope, receive):
             places.give_back(workspace_id)
             raise CallerLeftError
 
     def refuse_at_once(self, scope: Scope, generation: Generation) -> Refused | None:
-        """The refusal of a run by its head alone, where the server is under pressure; None where it goes its way.
+        """The refusal of a run by its head alone, where the server is under pressure; None where it goes on.
 
-        Thousands a second may be refused so: it is worded once, and none has a line in the log.
+        Thousands a second may be refused like this, so the answer is made once, and no refusal is logged.
         """
         try:
             caller = self.authenticator.remembered(generation.credential(self.credentials, scope))
@@ -187,7 +187,7 @@ class RunHandler(msgspec.Struct, frozen=True):
 
 
 def check_content_type(value: bytes | None) -> None:
-    """Take JSON only: a form or a text that happens to parse was meant for somebody else. FaultError(InvalidInput)."""
+    """Take JSON only: a form or a text that happens to parse was not meant for this API. FaultError(InvalidInput)."""
     if value in PLAIN_JSON:
         return
     media_type = value.partition(b";")[0].strip().lower()
@@ -203,7 +203,7 @@ async def idempotency_key_of(
     if not 1 <= len(value) <= KEY_MAX:
         raise FaultError(InvalidInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters."))
     parts = (scope["method"], scope["raw_path"], scope["query_string"], content)
-    # A thread computes a digest without the interpreter lock.
+    # The digest of a large body is computed in a thread, without the interpreter lock.
     digest = fingerprint(*parts) if len(content) <= _HASHED_BYTES else await asyncio.to_thread(fingerprint, *parts)
     return IdempotencyKey(key_id(caller.workspace_id, value.decode("latin-1")), digest, expires_at)
 

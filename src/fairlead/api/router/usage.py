@@ -35,7 +35,7 @@ class UsageHandlers(msgspec.Struct, frozen=True):
 
 
 def usage_response(report: UsageReport) -> UsageShown:
-    """A report as it is sent; what is not told apart is absent."""
+    """A report as it is sent; what it is not grouped by is absent."""
     query = report.query
     return {
         "from": query.first.isoformat(),

@@ -1,4 +1,4 @@
-"""The webhook routes: what became of a run's webhook, and the secret a workspace's webhooks are signed with."""
+"""The webhook routes: the deliveries of a run's webhook, and the secret that a workspace's webhooks are signed with."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,19 +30,19 @@ class WebhookHandlers(msgspec.Struct, frozen=True):
     base_urls: BaseUrls
 
     async def list_deliveries(self, request: Request) -> Response:
-        """`GET …/requests/{request_id}/deliveries`: the run's webhook and its tries; none where it named no URL."""
+        """`GET …/requests/{request_id}/deliveries`: the run's webhook and its attempts; null where it named no URL."""
         caller = self._caller(request)
         parts = request.path_params
         found = await self.log.of_caller(caller, model_id_of(parts["provider"], parts["model"]), parts["request_id"])
         return _answer(WebhookDeliveries(data=_describe(found)))
 
     async def show_webhook_secret(self, request: Request) -> Response:
-        """`GET /webhook-secret`: the newest secret; it is made without being asked for."""
+        """`GET /webhook-secret`: the newest secret, which is made when there is none."""
         caller = self._manager(request)
         return _answer(_secret(await self.secrets.show(caller.workspace_id)))
 
     async def rotate_webhook_secret(self, request: Request) -> Response:
-        """`POST /webhook-secret/rotate`: another secret; the one before signs along for a day. Any body is ignored."""
+        """`POST /webhook-secret/rotate`: make a new secret; the old one also signs for a day. Any body is ignored."""
         caller = self._manager(request)
         by = self.base_urls.actor_of(request.scope, caller)
         return _answer(_secret(await self.secrets.rotate(caller.workspace_id, by)))

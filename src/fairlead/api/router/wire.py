@@ -164,7 +164,7 @@ def _cents(amount: int) -> float:
 
 
 class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a queued run stands (R-33): `queue_position` is 0 out of the queue, `error_type` only where it failed."""
+    """The status of a queued run (R-33): `queue_position` is 0 outside the queue, `error_type` only where it failed."""
 
     request_id: str
     status: str
@@ -176,13 +176,13 @@ class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class QueueSubmitResponse(QueueStatusResponse, frozen=True, omit_defaults=True):
-    """A run that was taken into the queue (R-32), and where it can be asked for."""
+    """A run that was taken into the queue (R-32), with the addresses of its status and its result."""
 
     estimate: CostEstimate | None = None
 
 
 class QueueCancelResponse(msgspec.Struct, frozen=True):
-    """What became of a request to cancel (R-35)."""
+    """The outcome of a request to cancel (R-35)."""
 
     request_id: str
     status: str
@@ -197,7 +197,7 @@ def submit_response(found: RequestStatus, base: str, quoted: Quoted | None) -> Q
 
 
 def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
-    """How a queued run stands, as it is sent."""
+    """The status of a queued run as it is sent."""
     url = f"{base}/v2/models/{found.model_id}/requests/{found.request_id}"
     return QueueStatusResponse(
         request_id=found.request_id,
@@ -211,14 +211,14 @@ def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
 
 
 def cancel_response(request_id: str, *, is_requested: bool) -> QueueCancelResponse:
-    """What became of a request to cancel, as it is sent."""
+    """The outcome of a request to cancel, as it is sent."""
     return QueueCancelResponse(request_id, "CANCELLATION_REQUESTED" if is_requested else "ALREADY_COMPLETED")
 
 
 def queue_query(query: bytes, native_aliases: Collection[str]) -> RouteOptions:
     """What a submit's query asks for; FaultError(InvalidInput) for odd values (R-32).
 
-    A queued run never falls back. Nothing is rejected for being undeclared where the body is a provider's own form.
+    A queued run never falls back. Undeclared fields are not rejected where the body is in a provider's own form.
     """
     parameters = read_query(query)
     if "fallback_provider" in parameters:
@@ -230,7 +230,7 @@ def queue_query(query: bytes, native_aliases: Collection[str]) -> RouteOptions:
 
 
 def webhook_of(query: bytes) -> str | None:
-    """Whom a submit's query names to be told the end of the run."""
+    """The webhook that a submit's query names."""
     return read_query(query).get("webhook_url")
 
 
@@ -244,7 +244,7 @@ def estimate_query(query: bytes, native_aliases: Collection[str]) -> RouteOption
 
 
 class PageQuery(msgspec.Struct, frozen=True):
-    """What is asked of the catalog: how many models, behind which position of which build, and which ones."""
+    """A query of the catalog: how many models, after which position of which build, and which search."""
 
     limit: int | None
     build: str | None
@@ -253,7 +253,7 @@ class PageQuery(msgspec.Struct, frozen=True):
 
 
 def page_query(query: bytes) -> PageQuery:
-    """Read a query of the catalog; FaultError(InvalidInput) for values that are none."""
+    """Read a query of the catalog; FaultError(InvalidInput) for bad values."""
     parameters = read_query(query)
     limit, cursor = parameters.get("limit"), parameters.get("cursor")
     build, after = (None, None) if cursor is None else read_cursor(cursor)
@@ -273,7 +273,7 @@ def _selection(parameters: Mapping[str, str]) -> Selection:
 def read_route_options(query: bytes, native_aliases: Collection[str]) -> RouteOptions:
     """What a run's query asks for (decisions: where parameters travel); FaultError(InvalidInput) for odd values.
 
-    Fallback is the exception: any value other than `false` leaves it on, says the specification.
+    Fallback is the exception: by the specification any value other than `false` leaves it on.
     """
     if not query:
         return RouteOptions()
@@ -302,7 +302,7 @@ def dropped_text(dropped: Sequence[str]) -> bytes:
     kept: list[str] = []
     for number, entry in enumerate(dropped):
         left = len(dropped) - number
-        longer = [*kept, _cut_entry(_LINK_QUERY.sub(r"\1", entry))]  # what a link asks may be a secret
+        longer = [*kept, _cut_entry(_LINK_QUERY.sub(r"\1", entry))]  # the query of a link may hold a secret
         rest = [*longer, f"and {left - 1} more"] if left > 1 else longer
         if len(longer) > _DROPPED_MAX - (left > 1) or len(_array_text(rest)) > _DROPPED_BYTES:
             kept.append(f"and {left} more")
@@ -317,13 +317,13 @@ def _array_text(entries: Sequence[str]) -> bytes:
 
 
 def _cut_entry(entry: str) -> str:
-    """As much of an entry as has its bytes in the header."""
+    """The part of an entry that fits into its share of the header."""
     sizes = itertools.accumulate(len(json.dumps(char)) - 2 for char in entry[:_DROPPED_ENTRY_BYTES])
     return entry[: sum(size <= _DROPPED_ENTRY_BYTES for size in sizes)]
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    """The first value of every parameter; unknown names are left alone. FaultError(InvalidInput) for bad encoding."""
+    """The first value of every parameter; unknown names are ignored. FaultError(InvalidInput) for bad encoding."""
     try:
         pairs = parse_qs(query.decode("ascii"), keep_blank_values=True, max_num_fields=_PARAMETERS_MAX, errors="strict")
     except ValueError as error:
@@ -332,7 +332,7 @@ def read_query(query: bytes) -> dict[str, str]:
 
 
 def _integer(name: str, text: str) -> int:
-    """A decimal integer, of which only the size is kept that any bound needs; `int()` would take spaces as well."""
+    """A decimal integer; one beyond any bound is cut to a few digits. `int()` would also accept spaces."""
     digits = text[1:] if text[:1] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
         raise FaultError(InvalidInput(f"{name} must be an integer."))

@@ -1,1 +1,1 @@
-"""Commands for what an installation keeps: which store its files are in, its backup, and its restore."""
+"""Commands for the stored files of an installation, and for its backup and restore."""

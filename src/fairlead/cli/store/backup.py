@@ -107,7 +107,7 @@ def _run(work: Callable[[], Coroutine[object, object, Manifest]], settings: Sett
 
 
 def _restore_secret(folder: Path, settings: Settings) -> str:
-    """Put the secret of a backup in its place; what is to be said of it."""
+    """Put the secret of a backup in its place, and return what to print about it."""
     kept, place = operations.secret_of(folder), secret_file(settings)
     if place is None or place.exists():
         return ""
@@ -119,7 +119,7 @@ def _restore_secret(folder: Path, settings: Settings) -> str:
 
 
 def _folders(settings: Settings) -> dict[str, Path]:
-    """What else of the data directory cannot be made again."""
+    """The other files of the data directory that cannot be made again."""
     return {"archives": settings.data / "archives", "release_packs": copies_folder(settings)}
 
 

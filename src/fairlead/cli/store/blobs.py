@@ -57,7 +57,7 @@ def show(settings: Settings, as_json: bool) -> None:
 @settings_option
 @json_option
 def adopt(*, from_another: bool, settings: Settings, as_json: bool) -> None:
-    """Record the store of the settings as this installation's, in the place of the one before.
+    """Record the store of the settings as this installation's, replacing the recorded one.
 
     For a store that was lost, or copied without its marker. Servers that look at another store stop writing to it
     within half a minute.
@@ -77,7 +77,7 @@ def adopt(*, from_another: bool, settings: Settings, as_json: bool) -> None:
 
 
 async def wrong_store(settings: Settings, database: Database, blobs: MarkedBlobs) -> str | None:
-    """Why a store is not the installation's; None where it is, or where there can be no other. BlobsUnavailableError.
+    """Why a store is not the installation's; None where it is, or where no other is possible. BlobsUnavailableError.
 
     A server that has its database and its files in the data directory marks them again where the marker is lost.
     """
@@ -88,7 +88,7 @@ async def wrong_store(settings: Settings, database: Database, blobs: MarkedBlobs
 
 
 def store_state(settings: Settings) -> StoreState | None:
-    """What the store of the settings is; None where no store is recorded and it is free. click.ClickException."""
+    """The identity of the settings' store; None where no store is recorded and it is free. click.ClickException."""
     store = stored_blobs(settings)
     if store is None:
         return None

@@ -1,4 +1,4 @@
-"""`fairlead alert-channels`: who is told of a workspace's money, and what was told."""
+"""`fairlead alert-channels`: where alerts about a workspace's money are sent, and which were sent."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -28,7 +28,7 @@ _KINDS: Final = [kind.value for kind in ChannelKind]
 
 @click.group("alert-channels")
 def alert_channels_group() -> None:
-    """Add, list, try and delete who is told of a workspace's money. Addresses of webhooks are sealed."""
+    """Add, list, test and delete the channels that a workspace's alerts are sent to. Webhooks' addresses are sealed."""
 
 
 @alert_channels_group.command()
@@ -38,7 +38,7 @@ def alert_channels_group() -> None:
 @settings_option
 @json_option
 def create(workspace: str, kind: str, file: object, settings: Settings, as_json: bool) -> None:
-    """Have every alert of WORKSPACE told to one more address: a webhook's URL is often its password."""
+    """Have every alert of WORKSPACE sent to a further address. A webhook's URL is often its password."""
     target = read_secret(file, "address", 4 * TARGET_CHARACTERS_MAX)
     made = _run(settings, workspace, lambda channels, id_: channels.add(id_, ChannelKind(kind), target, shell_actor()))
     print_result(_row(made), f"{made.shown} is told the alerts of {workspace} ({made.id}).", as_json=as_json)
@@ -49,7 +49,7 @@ def create(workspace: str, kind: str, file: object, settings: Settings, as_json:
 @settings_option
 @json_option
 def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
-    """List who is told the alerts of WORKSPACE."""
+    """List the channels that the alerts of WORKSPACE are sent to."""
     found = _run(settings, workspace, lambda channels, id_: channels.list_channels(id_))
     rows = [_row(one) for one in found]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="Nobody is told of this workspace's money.")
@@ -60,7 +60,7 @@ def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
 @click.argument("channel_id", metavar="CHANNEL")
 @settings_option
 def test(workspace: str, channel_id: str, settings: Settings) -> None:
-    """Have a running server tell a test to a CHANNEL of WORKSPACE; `log` shows what became of it."""
+    """Have a running server send a test to a CHANNEL of WORKSPACE; `log` shows its outcome."""
     _run(settings, workspace, lambda channels, id_: channels.test(id_, channel_id, shell_actor()))
     click.echo(f"A test is on its way; see `fairlead alert-channels log {workspace}`.")
 
@@ -70,7 +70,7 @@ def test(workspace: str, channel_id: str, settings: Settings) -> None:
 @click.argument("channel_id", metavar="CHANNEL")
 @settings_option
 def delete(workspace: str, channel_id: str, settings: Settings) -> None:
-    """Delete a CHANNEL of WORKSPACE, by its id, and what it was still to be told."""
+    """Delete a CHANNEL of WORKSPACE, by its id, with the alerts that it has yet to send."""
     _run(settings, workspace, lambda channels, id_: channels.delete(id_, channel_id, shell_actor()))
     click.echo(f"Deleted {channel_id}.")
 
@@ -81,7 +81,7 @@ def delete(workspace: str, channel_id: str, settings: Settings) -> None:
 @settings_option
 @json_option
 def log(workspace: str, limit: int, settings: Settings, as_json: bool) -> None:
-    """List the alerts of WORKSPACE, the newest first, with what became of telling each."""
+    """List the alerts of WORKSPACE, the newest first, with the outcome of each delivery."""
     found = _run(settings, workspace, lambda channels, id_: channels.list_alerts(id_, None, limit))
     rows = [_told_row(one) for one in found]
     print_rows(rows, _TOLD_COLUMNS, as_json=as_json, empty="There was no alert yet.")

@@ -45,10 +45,10 @@ def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
 @click.option("--file", type=click.File("rb"), default="-", help="Where the key is; standard input when absent.")
 @settings_option
 @json_option
-def set_command(  # the key itself is no argument: everybody on the machine can read those
+def set_command(  # the key is no argument, because every user of the machine can read those
     provider: str, workspace: str, file: object, settings: Settings, *, as_json: bool
 ) -> None:
-    """Store a workspace's own key at PROVIDER, in the place of the one before."""
+    """Store a workspace's own key at PROVIDER, replacing the one before."""
     text = read_secret(file, "key", _READ_MAX)
     told, is_new = _run(
         settings, workspace, lambda keys, workspace_id: keys.put(workspace_id, provider, text, shell_actor())

@@ -32,7 +32,7 @@ def rate_limits() -> None:
 def set_command(
     workspace: str, per_minute: int, key: str | None, model: str | None, settings: Settings, as_json: bool
 ) -> None:
-    """Allow PER_MINUTE requests of a key or a model in WORKSPACE, in the place of the limit it has."""
+    """Allow PER_MINUTE requests of a key or a model in WORKSPACE, replacing the limit it has."""
     subject = key or model
     if subject is None or (key is not None and model is not None):
         raise click.UsageError("give one of --key and --model")
@@ -66,7 +66,7 @@ def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
 @click.argument("limit_id", metavar="LIMIT")
 @settings_option
 def delete(workspace: str, limit_id: str, settings: Settings) -> None:
-    """Delete a LIMIT of WORKSPACE, by its id; the quota of the workspace alone counts again."""
+    """Delete a LIMIT of WORKSPACE, by its id; only the quota of the workspace applies again."""
 
     async def work(database: Database) -> None:
         workspace_id = await find_workspace(database, workspace)
