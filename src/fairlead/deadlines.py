@@ -20,7 +20,7 @@ class Deadline(msgspec.Struct, eq=False):
     expire: Callable[[float], None]
 
     def cancel(self) -> None:
-        """The wait has ended or was given up."""
+        """End the wait, or give it up."""
         self._waits.pop(self, None)
 
 

@@ -37,7 +37,7 @@ class UnreadableDocumentError(Exception):
 
 
 class _Reader:
-    """One process, and our end of the line to it."""
+    """One process, and our end of the connection to it."""
 
     def __init__(self, child: Child, line: socket.socket) -> None:
         self.child = child
@@ -45,13 +45,13 @@ class _Reader:
         line.settimeout(0)  # the event loop waits for it
 
     async def ask(self, question: bytes, content: bytes) -> tuple[bytes, Sequence[bytes]]:
-        """What is found of a document, and parts of it; ConnectionError where the process does not live to answer."""
+        """What is found of a document, and parts of it; ConnectionError where the process ends before it answers."""
         loop = asyncio.get_running_loop()
         for message in (LENGTH.pack(len(question)), question, LENGTH.pack(len(content)), content):
             whole = memoryview(message)
             for start in range(0, len(message), _PIECE_BYTES):
                 await loop.sock_sendall(self._line, whole[start : start + _PIECE_BYTES])
-                await asyncio.sleep(0)  # a reader that keeps up leaves no other moment for others
+                await asyncio.sleep(0)  # without this, a fast reader would never let other tasks run
         found = await self._message()
         return found, [await self._message() for _ in range(await self._number())]
 
@@ -95,9 +95,9 @@ class _Reader:
 class DocumentReaders:
     """Reads large documents in at most so many `processes`, which are started when they are needed.
 
-    An owner, such as a workspace, has one of them at a time where there are several, so a crowd of its documents keeps
-    no other waiting. So many are read at once and `waiting_max` may wait, each for `wait_seconds` at most: with the
-    largest document there is, that bounds what they take. `report` is told why a process did not do its work.
+    Where there are several, an owner, such as a workspace, has one of them at a time, so that its documents do not hold
+    up those of others. At most `waiting_max` documents wait, each for `wait_seconds` at most: with the size of the
+    largest document, that bounds the memory they take. `report` is told why a process did not do its work.
     """
 
     def __init__(

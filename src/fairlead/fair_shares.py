@@ -1,4 +1,4 @@
-"""Fair shares of something scarce: who waits for a place gets one in turn, by owner rather than by age."""
+"""Fair shares of a scarce resource: callers that wait get a place in turn by owner, rather than by age."""
 
 import asyncio
 from collections import OrderedDict
@@ -25,14 +25,11 @@ class FairShares:
     """A number of places for all owners together, of one event loop. An owner is a workspace's id, for example.
 
     A free place goes to the waiting owner that holds the fewest; of several, to the one whose last place is the longest
-    ago. So an owner may use every place while nobody else waits, and gets its share at most while others do. One
-    without a place gets one before any other owner gets two.
-
-    `share_max` is the most places one owner may hold, even where nobody else waits: what is left is there at once for
-    the next owner, which matters where a place is held for long. It is all of them by default.
-
-    At most `waiting_max` callers wait. When one more comes, the last of the owner with the most of them is refused, so
-    one owner's crowd keeps nobody else from waiting.
+    ago. So an owner may use all places while nobody else waits, and at most its share while others do. An owner without
+    a place gets one before any other owner gets a second one. `share_max` is the most places that one owner may hold,
+    even where nobody else waits, so that the next owner finds a free one at once; this matters where places are held
+    for long. By default it is all of them. At most `waiting_max` callers wait. When one more comes, the last caller of
+    the owner with the most of them is refused, so that one owner's crowd does not keep others from waiting.
     """
 
     def __init__(self, places: int, waiting_max: int, share_max: int | None = None) -> None:
@@ -82,10 +79,10 @@ class FairShares:
             self.give_back(owner_id)
 
     def try_take(self, owner_id: str) -> bool:
-        """Take a place if one is free for this owner now; who has it gives it back."""
+        """Take a place if one is free for this owner now; the caller gives it back."""
         owner = self._owners.get(owner_id)
         if self._in_use >= self._places or (owner is not None and owner.held >= self._share_max):
-            return False  # where a place is free, nobody waits who may have it
+            return False  # where a place is free, no waiting owner may have it
         self._turns += 1
         if owner is None:
             owner = self._owners[owner_id] = _Owner(self._turns)
@@ -115,7 +112,7 @@ class FairShares:
                 timer.cancel()
 
     def give_back(self, owner_id: str) -> None:
-        """Let a place go that was taken, to whichever owner is next."""
+        """Give a place back, which then goes to the next owner."""
         owner = self._owners.get(owner_id)
         if owner is None or not owner.held:
             message = f"no place is held by {owner_id}"
@@ -128,7 +125,7 @@ class FairShares:
             self._serve()
 
     def resize(self, places: int) -> None:
-        """Have so many places from now on; who holds one keeps it."""
+        """Change the number of places; those that are held stay held."""
         self._places = places
         self._serve()
 
@@ -146,7 +143,7 @@ class FairShares:
             owner_id, owner = min(waiting, key=lambda one: (one[1].held, one[1].turn))
             waiter, _ = owner.waiting.popitem(last=False)
             self._waiting -= 1
-            if waiter.done():  # cancelled, and its caller does not know yet
+            if waiter.done():  # cancelled, but its caller has not run yet
                 self._forget(owner_id)
                 continue
             self._turns += 1
@@ -157,7 +154,7 @@ class FairShares:
 
     def _enqueue(self, owner_id: str, waiter: asyncio.Future[None]) -> None:
         owner = self._owners.get(owner_id)
-        if owner is None:  # who comes new stands behind those that have waited since
+        if owner is None:  # a new owner comes after those that have waited since
             self._turns += 1
             owner = self._owners[owner_id] = _Owner(self._turns)
         owner.waiting[waiter] = None
@@ -176,7 +173,7 @@ class FairShares:
             self._leave(owner_id, waiter)
 
     def _leave(self, owner_id: str, waiter: asyncio.Future[None]) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         owner = self._owners.get(owner_id)
         if owner is not None and waiter in owner.waiting:
             del owner.waiting[waiter]

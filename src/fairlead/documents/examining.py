@@ -31,9 +31,9 @@ _LONG_NUMBER: Final = "The request body holds a number that is too large."
 
 
 class OfBody(msgspec.Struct, frozen=True, tag=True):
-    """What the body of a run says, and what is wrong with it.
+    """Read the body of a run, and find what is wrong with it.
 
-    `schema` is the model's in JSON, `name` what the body calls the model if it does not.
+    `schema` is the model's in JSON, `name` the model's name, which the body gets where it has none.
     """
 
     nonce: str
@@ -42,7 +42,7 @@ class OfBody(msgspec.Struct, frozen=True, tag=True):
 
 
 class OfAnswer(msgspec.Struct, frozen=True, tag=True):
-    """What a partner's answer says without some secrets; of JSON with more than `values_max` values, nothing."""
+    """Read a partner's answer without some secrets; JSON with more than `values_max` values is not read."""
 
     nonce: str
     is_json: bool = True
@@ -51,7 +51,7 @@ class OfAnswer(msgspec.Struct, frozen=True, tag=True):
 
 
 class OfSubmission(msgspec.Struct, frozen=True, tag=True):
-    """Some members of a document as they stand there."""
+    """Read some members of a document, as their bytes."""
 
     wanted: Wanted
 
@@ -68,14 +68,14 @@ class Examined(msgspec.Struct, frozen=True):
     violations: tuple[Violation, ...] = ()
 
     def document(self, content: bytes, nonce: str) -> LargeDocument:
-        """The document as the server goes on with it."""
+        """The document in the form in which the server uses it."""
         return LargeDocument(content, self.outline.encode(), self.spans, nonce)
 
 
 class ExaminedAnswer(msgspec.Struct, frozen=True):
     """What was found of a partner's answer: whether it is JSON, and whether a server can go on with its outline.
 
-    It `is_secret` where a secret cannot be taken out of it. Where one was taken out, what is left comes beside it.
+    It `is_secret` where a secret cannot be taken out of it. Where one was taken out, the rest is returned beside it.
     """
 
     is_json: bool = True
@@ -86,7 +86,7 @@ class ExaminedAnswer(msgspec.Struct, frozen=True):
 
 
 class FoundMembers(msgspec.Struct, frozen=True):
-    """Which members were found, and which lists; or why nothing was. The members themselves come beside it."""
+    """Which members were found, and which lists, or why nothing was. The members themselves are returned beside it."""
 
     has: tuple[bool, ...] = ()
     lists: tuple[bool, ...] = ()
@@ -109,7 +109,7 @@ def answer_to(question: Question, content: bytes) -> tuple[Finding, Sequence[byt
 
 
 def examine(asked: OfBody, content: bytes) -> Examined:
-    """Read a body strictly, cut its long texts out, and hold it against the schema."""
+    """Read a body strictly, cut its long texts out, and validate it against the schema."""
     try:
         body = read_body(content)
         if _has_long_number(body):
@@ -139,9 +139,9 @@ def examine_answer(asked: OfAnswer, content: bytes) -> tuple[ExaminedAnswer, Seq
 
 
 def _outlined_answer(nonce: str, content: bytes) -> ExaminedAnswer:
-    """Read an answer, and cut its long texts out; links stay, and shorter texts go too where there are many.
+    """Read an answer, and cut its long texts out; links stay, and shorter texts are cut too where there are many.
 
-    As answers are read where they are small: the last of several members of one name counts.
+    As with small answers, the last of several members of one name counts.
     """
     try:
         document = jiter.from_json(content, allow_inf_nan=False, cache_mode="keys")
@@ -185,7 +185,7 @@ def _characters(text: bytes) -> int:
 
 
 def _has_long_number(value: object) -> bool:
-    """Whether an integer has over a thousand digits: each would take as long as thousands of others."""
+    """Whether an integer has over a thousand digits; reading one takes as long as thousands of others."""
     if isinstance(value, int):
         return value.bit_length() > _NUMBER_BITS
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

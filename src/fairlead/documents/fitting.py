@@ -1,4 +1,4 @@
-"""Documents that we write about what others have sent, within a bound: an error may repeat a part of it, not all."""
+"""Documents that we write about received ones, within a bound: an error may repeat a part of a body, not all of it."""
 
 from typing import Final, NamedTuple
 

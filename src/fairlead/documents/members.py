@@ -27,7 +27,7 @@ class Members(NamedTuple):
 
 
 class BadDocumentError(Exception):
-    """A document is no well-formed JSON object; `reason` is what is wrong with it."""
+    """A document is no well-formed JSON object; `reason` says what is wrong with it."""
 
     def __init__(self, reason: str, *, is_too_deep: bool = False) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ def members_of(content: bytes, wanted: Wanted) -> Members:
     """Find some members of a document; BadDocumentError. Of several with one name, the last counts."""
     try:
         if not content.isascii():
-            content.decode()  # skipped text is not checked, and would be passed on as it came
+            content.decode()  # skipped text is not checked, and would be passed on unchanged
         members = _fields.decode(content)
         values = {name: bytes(members[name]) for name in wanted.names if name in members}
         return Members(values, frozenset(place for place in wanted.lists if _has_list(values, place)))

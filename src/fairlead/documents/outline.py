@@ -1,4 +1,4 @@
-"""A large document without its long texts: what has to be decoded of it here takes milliseconds, whatever its size.
+"""A large document without its long texts: decoding what is left takes milliseconds, whatever the document's size.
 
 A long text is cut out of the bytes and a short mark stands in its place, so that the rest, the outline, can be read and
 rewritten as any document. `LargeDocument.filled` puts the bytes of the texts back where their marks are.
@@ -33,14 +33,14 @@ class Span(NamedTuple):
 
 
 class UnevenDocumentError(Exception):
-    """A document is large otherwise than by its texts."""
+    """A document is not large because of its texts."""
 
 
 class LongText(str):
-    """A text of which the bytes stay where they are, as long as the text it is.
+    """A text whose bytes stay in the document; its length is that of the text.
 
-    No encoder takes it by itself: only one that asks `mark_of` writes its mark, and must have its output `filled`. What
-    looks at its beginning, or compares it with shorter texts, finds what it would find in the text itself.
+    No encoder takes it by itself: only one that asks `mark_of` writes its mark, and must have its output `filled`. Code
+    that looks at its beginning, or compares it with shorter texts, finds what it would find in the text itself.
     """
 
     __slots__ = ("_characters", "_content", "_span", "mark")
@@ -76,7 +76,7 @@ class LongText(str):
         return str(msgspec.json.decode(b'"%b"' % self._content[self._span.start : self._span.end], type=str))
 
     def _beginning(self, characters: int) -> str:
-        """So many characters from the beginning, at a cost that does not depend on those behind them."""
+        """So many characters from the beginning, at a cost that does not depend on the length of the text."""
         start, end, _ = self._span
         piece = self._content[start : min(end, start + _ESCAPED_BYTES * (characters + 2))]
         for cut in range(_ESCAPED_BYTES):  # it may end within a character
@@ -123,7 +123,7 @@ def outlined(content: bytes, spans: Sequence[Span], nonce: str) -> bytes:
 
 
 def _with_long_texts(value: object, texts: dict[str, LongText]) -> object:
-    """A decoded outline with its long texts for their marks."""
+    """A decoded outline with its long texts in the place of their marks."""
     if isinstance(value, str):
         return texts.get(value, value)
     if isinstance(value, dict):
@@ -145,9 +145,9 @@ class LargeDocument(NamedTuple):
         return _with_long_texts(value, {text.mark: text for text in texts})
 
     def filled(self, written: bytes) -> bytes:
-        """What was written of its outline, with the bytes of the texts in the place of their marks.
+        """The encoded outline, with the bytes of the texts in the place of their marks.
 
-        For a thread: no step holds the interpreter lock for long.
+        It may run in a thread: no step holds the interpreter lock for long.
         """
         first, *others = re.split(rb"%b-([0-9]{8})" % self.nonce.encode(), written)
         parts: list[bytes] = [first]

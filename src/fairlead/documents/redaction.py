@@ -1,4 +1,4 @@
-"""Secrets taken out of bytes, whatever form they have there (S-10).
+"""Takes secrets out of bytes, in whatever form they are there (S-10).
 
 Each character of a secret becomes an asterisk: documents stay whole, and offsets in files stay what they were.
 
@@ -17,7 +17,7 @@ _PART_MIN, _PART_MAX = 8, 16
 _MASK: Final = b"*"
 _LAYERS: Final = 3
 _LAYERS_CHARACTERS: Final = 24
-"""The most characters that stand for one in this many layers, as a bound for what may lie across two pieces."""
+"""The most characters that stand for one in this many layers: a bound for what may lie across two pieces."""
 _STEP_BYTES: Final = 2**20
 """How much is searched at once: where most characters are escaped, a search takes several times its bytes."""
 _ESCAPE: Final = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
@@ -31,7 +31,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self.secrets: Final = tuple(dict.fromkeys(secrets))
-        """What is taken out, each once."""
+        """The secrets, each once."""
         self._spellings = tuple(spelling for secret in self.secrets for spelling in _spellings(secret))
         self._hints = tuple({hint for secret in self.secrets for hint in _hints(secret)} | {*self._spellings})
 
@@ -64,12 +64,12 @@ class Redactor:
         return None if left else bytes(cleaned)
 
     def may_hold(self, content: bytes) -> bool:
-        """Whether there is a trace of a secret in any layer: quick, and never wrong where it says no."""
+        """Whether there may be a trace of a secret in any layer: fast, and always right when it says no."""
         return any(hint in layer for layer in _layers(content) for hint in self._hints)
 
     @cached_property
     def hint_texts(self) -> Sequence[str]:
-        """What every trace of a secret in a single layer has one of, in Latin-1."""
+        """Fragments of which every trace of a secret in a single layer contains one, in Latin-1."""
         return tuple(hint.decode("latin-1") for hint in self._hints)
 
     @cached_property
@@ -78,7 +78,7 @@ class Redactor:
         return re.compile(b"|".join(b"".join(map(_character, spelling)) for spelling in self._spellings))
 
     def _parts_in(self, content: bytes) -> Iterator[tuple[int, int]]:
-        """Where parts of secrets stand that are longer than what may be shown of them, from where to where."""
+        """The ranges of parts of secrets that are longer than what may be shown of them."""
         for secret in self.secrets:
             least = _part_length(secret)
             for first, block in _blocks(secret):
@@ -118,7 +118,7 @@ def _extend(content: bytes, secret: bytes, at: int, first: int, length: int) -> 
 
 
 def _spellings(secret: bytes) -> Iterator[bytes]:
-    """A secret as it is, in hexadecimal digits, and what is certain of it in base64 whatever is before and after it."""
+    """A secret as it is, in hexadecimal digits, and the part of its base64 that its surroundings do not change."""
     yield secret
     yield secret.hex().encode()
     yield secret.hex().upper().encode()

@@ -17,8 +17,8 @@ _EMPTY: Final = (b"{}", b"[]")
 def has_more_values(content: bytes, most: int) -> bool:
     """Whether a document holds more than `most` values.
 
-    It is exact for a well-formed document. In a malformed one, everything a decoder would build before the error counts
-    too.
+    It is exact for a well-formed document. In a malformed one, everything that a decoder would build before the error
+    counts.
     """
     if is_certainly_within(content, most):
         return False
@@ -29,7 +29,7 @@ def has_more_values(content: bytes, most: int) -> bool:
 def is_certainly_within(content: bytes, most: int) -> bool:
     """Whether a document is too short to hold more than `most` values.
 
-    A value takes a byte, and another parts it from the next.
+    A value takes a byte, and another byte separates it from the next.
     """
     return len(content) < 2 * most
 
@@ -37,7 +37,7 @@ def is_certainly_within(content: bytes, most: int) -> bool:
 class ValueCount:
     """The count of a document that comes in pieces. A container that is not empty holds one value more than commas.
 
-    Long texts, of which large documents consist, are passed over at the speed of memory.
+    Long texts, which make up large documents, are skipped at the speed of memory.
     """
 
     def __init__(self) -> None:
@@ -51,18 +51,19 @@ class ValueCount:
         """How many quotes begin or end texts."""
 
     def add(self, piece: bytes) -> int:
-        """How many values there are, with those of the next piece."""
+        """Count the values of the next piece, and return how many there are so far."""
         piece = self._escape + piece
         self._escape = piece[len(piece) - (len(piece) - len(piece.rstrip(b"\\"))) % 2 :]
         piece = piece[: len(piece) - len(self._escape)]
         parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         outside = b'"'.join(parts[self._in_text :: 2]).translate(None, _WHITESPACE)
-        # A text that goes on over a border leaves a quote there: no container with a text in it may look empty.
+        # A text that goes on in the next piece leaves a quote here: no container with a text in it may look empty.
         outside = self._opening + (b'"' if self._in_text else b"") + outside
         self._in_text ^= len(parts) % 2 == 0
         self._opening = outside[-1:] if outside[-1:] in _OPENING and not self._in_text else b""
         outside = outside[: len(outside) - len(self._opening)] + (b'"' if self._in_text else b"")
         self._found += outside.count(b",") + sum(map(outside.count, _OPENING)) - sum(map(outside.count, _EMPTY))
         self._quotes += len(parts) - 1
-        # Two texts, a name and its value, are a value at least. Where nothing parts them, no comma would ever count.
+        # Two texts, a name and its value, are at least one value. Where nothing separates them, no comma would count
+        # them.
         return max(self._found, self._quotes // _QUOTES_OF_MEMBER)

@@ -7,13 +7,13 @@ from typing import Final
 import msgspec
 
 _ALIASES: Final = MappingProxyType({"comfy": frozenset({"comfyui"})})
-"""Other names of brands whose released clients send them for native dispatch."""
+"""Names of other brands, which their released clients send for native dispatch."""
 _NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
 _HEADER_PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}-")
 
 
 class BadBrandError(ValueError):
-    """A brand or a header prefix cannot be spelled so."""
+    """A text cannot be a brand or a header prefix."""
 
 
 def brand_name(text: str) -> str:
@@ -36,9 +36,9 @@ def header_prefix(text: str) -> str:
 
 
 class Brand(msgspec.Struct, frozen=True):
-    """A name, and a prefix for header names where it is not the name's own; BadBrandError for ones that are none.
+    """A name, and a prefix for header names where it differs from the name; BadBrandError for bad ones.
 
-    `aliases` are more names that callers may ask for the native provider by; None for those that the name is known by.
+    `aliases` are further names by which callers may ask for the native provider; None for the usual ones of this name.
     """
 
     name: str = "service"

@@ -1,4 +1,4 @@
-"""Days of the calendar, in UTC: what money is reported by."""
+"""Days of the calendar, in UTC, by which money is reported."""
 
 import datetime
 import re
@@ -31,11 +31,11 @@ def read_date(name: str, text: str) -> datetime.date:
         if _DATE.fullmatch(text):
             return datetime.date.fromisoformat(text)
     except ValueError:
-        pass  # the month or the day does not exist: told below like any other text that is no date
+        pass  # the month or the day does not exist: reported below like any other text that is no date
     raise NotADateError(f"{name} must be a date such as 2026-01-31, not {text[:40]!r}.")
 
 
 def first_id(at: int) -> str:
-    """What no id (UUIDv7) that was made at a time (ms since 1970) or later is less than: ids begin with their time."""
+    """The lower bound of ids (UUIDv7) that are made at a time (ms since 1970) or later: ids begin with their time."""
     digits = f"{max(0, at):012x}"
     return f"{digits[:8]}-{digits[8:12]}"

@@ -1,4 +1,4 @@
-"""Strict reading of the files people write: TOML into a checked type, and where in the text a mistake stands."""
+"""Strict reading of the files that people write: TOML into a checked type, with the line of a mistake."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _UNKNOWN_FIELD: Final = re.compile(r"unknown field `([^`]+)`")
 
 
 class BadFileError(Exception):
-    """A declarative file cannot be used: which file, which line, and what to mend there."""
+    """A declarative file cannot be used: which file, which line, and what to fix there."""
 
     def __init__(self, file: str, line: int, reason: str) -> None:
         super().__init__(f"{file}:{line}: {reason}")
@@ -123,7 +123,7 @@ def read_json(text: str, file: str) -> object:
         document: object = jiter.from_json(text.encode(), catch_duplicate_keys=True)
         return document
     try:
-        return json.loads(text, object_pairs_hook=unique)  # far slower, but its errors tell where the mistake is
+        return json.loads(text, object_pairs_hook=unique)  # far slower, but its errors say where the mistake is
     except json.JSONDecodeError as error:
         raise BadFileError(file, error.lineno, error.msg) from error
     except RecursionError as error:

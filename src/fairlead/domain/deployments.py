@@ -1,7 +1,7 @@
-"""Deployments: addresses to which a workspace has workflows sent, each with the node packs of its own (J-10, J-15).
+"""Deployments: addresses that a workspace's workflows are sent to, each with node packs of its own (J-10, J-15).
 
-What a deployment has is said by its releases, which are numbered from 1. A release is prepared before it takes a job:
-engine hosts are started with its packs. Until a newer one is prepared, the one before it serves.
+The releases of a deployment say which packs it has; they are numbered from 1. A release is prepared before it takes a
+job: engine hosts are started with its packs. Until a newer one is prepared, the one before it serves.
 
     DeploymentFault   DeploymentNotFound  DeploymentNotReady  DeploymentUnavailable  DeploymentStopped
                       BadDeployment  TooManyDeployments
@@ -21,7 +21,7 @@ from fairlead.domain.work.pools import read_pool
 
 NAME_MAX: Final = 40
 ID_MAX: Final = 63
-"""What a label of a domain name may have (RFC 1035, 2.3.4)."""
+"""The longest label of a domain name (RFC 1035, 2.3.4)."""
 DEPLOYMENTS_MAX: Final = 100
 """How many deployments a workspace may have."""
 RELEASES_MAX: Final = 500
@@ -34,29 +34,29 @@ _NAME: Final = re.compile(NAME_PATTERN)
 _WAIT_SECONDS: Final = 5
 
 PackSet: TypeAlias = tuple[str, ...] | None
-"""The names of node packs, sorted; None is every pack there is, and `()` none."""
+"""The names of node packs, sorted; None stands for all packs, and `()` for none."""
 TokenKinds: TypeAlias = tuple[TokenKind, ...] | None
-"""Kinds of tokens, sorted; None is every kind, and `()` none."""
+"""Kinds of tokens, sorted; None stands for all kinds, and `()` for none."""
 
 
 COPY_DIGITS: Final = 32
-"""How many digits of a digest tell the copies of a node pack apart."""
+"""How many digits of a digest distinguish the copies of a node pack."""
 _COPY: Final = re.compile(r"(?P<title>.+)@[0-9a-f]{32}", re.DOTALL)
 
 
 def title_of(pack: str) -> str:
-    """The name of the node pack of which a name is, or is that of a copy (engine/packs/copies.py)."""
+    """The name of a node pack, from its own name or that of a copy (engine/packs/copies.py)."""
     found = _COPY.fullmatch(pack)
     return pack if found is None else found["title"]
 
 
 def is_copy(pack: str) -> bool:
-    """Whether a name is that of the copy of a node pack."""
+    """Whether a name is that of a copy of a node pack."""
     return _COPY.fullmatch(pack) is not None
 
 
 class DeploymentState(enum.StrEnum):
-    """Where a deployment is."""
+    """The state of a deployment."""
 
     NOT_READY = "not_ready"
     """A release is being prepared, and none serves yet."""
@@ -65,7 +65,7 @@ class DeploymentState(enum.StrEnum):
     UNAVAILABLE = "unavailable"
     """A release serves, but no engine host with its packs takes work right now."""
     STOPPED = "stopped"
-    """It takes no jobs until somebody does something about it."""
+    """It takes no jobs until somebody intervenes."""
 
 
 class DeploymentEvent(enum.StrEnum):
@@ -79,14 +79,14 @@ class DeploymentEvent(enum.StrEnum):
 
 
 class ReleaseState(enum.StrEnum):
-    """Where a release is."""
+    """The state of a release."""
 
     PREPARING = "preparing"
     """Engine hosts are to be started with its packs."""
     PREPARED = "prepared"
     """It can take jobs; the newest of these serves."""
     FAILED = "failed"
-    """It cannot be used as it is."""
+    """It cannot be used."""
 
 
 TRANSITIONS: Final[Mapping[tuple[DeploymentState, DeploymentEvent], DeploymentState]] = MappingProxyType(
@@ -101,7 +101,7 @@ TRANSITIONS: Final[Mapping[tuple[DeploymentState, DeploymentEvent], DeploymentSt
         (DeploymentState.STOPPED, DeploymentEvent.START): DeploymentState.NOT_READY,
     }
 )
-"""What moves a deployment. An event without a row leaves it where it is: stopping a stopped one is no mistake."""
+"""The transitions of a deployment. An event without a row changes nothing: stopping a stopped one is no mistake."""
 
 
 def after(state: DeploymentState, event: DeploymentEvent) -> DeploymentState:
@@ -125,10 +125,9 @@ class Deployment(msgspec.Struct, frozen=True):
     """A deployment as it is kept. Times in ms since 1970.
 
     `serving` is the version of the release that takes jobs and `packs` are its node packs, of which it has copies; None
-    before there is one.
-    `last_release` is the version of the newest release, `reason` why it does not do what it should. `token_kinds` are
-    the kinds of tokens it takes, None for all; API keys are taken everywhere. `pool` is where its jobs are executed,
-    None where the rules of the installation say it.
+    before there is one. `last_release` is the version of the newest release, `reason` says why it does not serve.
+    `token_kinds` are the kinds of tokens it takes, None for all; API keys are taken everywhere. `pool` is where its
+    jobs are executed, None where the rules of the installation choose it.
     """
 
     id: str
@@ -145,7 +144,7 @@ class Deployment(msgspec.Struct, frozen=True):
     pool: str | None = None
 
     def refuse_token(self, kind: TokenKind | None) -> Unauthorized | None:
-        """Why a caller is not let in here with a token of a kind; None with a key, or a token that is taken (J-09)."""
+        """Why a token of a kind does not open this deployment; None with a key, or a token that does (J-09)."""
         if kind is None or self.token_kinds is None or kind in self.token_kinds:
             return None
         what = f"{kind} tokens" if self.token_kinds else "tokens"
@@ -153,7 +152,7 @@ class Deployment(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """A release as it is kept. `nodes` is how many classes its packs add, once it is prepared."""
+    """A release as it is stored. `nodes` is how many classes its packs add, once it is prepared."""
 
     deployment_id: str
     version: int
@@ -184,13 +183,13 @@ class DeploymentUnavailable(msgspec.Struct, frozen=True):
 
 
 class DeploymentStopped(msgspec.Struct, frozen=True):
-    """It takes no jobs, and asking again does not help; `reason` where it was not its owner's wish."""
+    """It takes no jobs, and asking again does not help; `reason` where its owner has not stopped it."""
 
     reason: str | None = None
 
 
 class BadDeployment(msgspec.Struct, frozen=True):
-    """A deployment or a release cannot be like this; `field` is what is wrong of it, where that is one thing."""
+    """A deployment or a release is not valid; `field` is the field that is wrong, where it is one."""
 
     detail: str
     field: Literal["name", "packs", "pool"] | None = None
@@ -244,7 +243,7 @@ def placement_in(deployment: Deployment) -> Placement:
 
 
 def refuse_name(name: str) -> BadDeployment | None:
-    """Why a deployment cannot be called so; None where it can."""
+    """Why a text cannot name a deployment; None where it can."""
     if len(name) <= NAME_MAX and _NAME.fullmatch(name):
         return None
     return BadDeployment(
@@ -254,7 +253,7 @@ def refuse_name(name: str) -> BadDeployment | None:
 
 
 def refuse_pool(pool: str | None) -> BadDeployment | None:
-    """Why a deployment's own pool cannot be called so; None where it can, or where it has none."""
+    """Why a text cannot name a deployment's own pool; None where it can, or where it has none."""
     try:
         if pool is not None:
             read_pool(pool)

@@ -20,11 +20,11 @@ REFUSAL_SUBJECTS: Final = frozenset(
     {"input", "output"}
     | {f"{side}_{kind}" for side in ("input", "output") for kind in ("text", "image", "video", "audio")}
 )
-"""The closed vocabulary of what a partner may have refused (R-20)."""
+"""The closed vocabulary of the content that a partner may have refused (R-20)."""
 
 
 class Upstream(msgspec.Struct, frozen=True):
-    """What the partner's own answer said: its HTTP status, and its reason where one may be shown (R-20, R-22)."""
+    """The partner's own answer: its HTTP status, and its reason where one may be shown (R-20, R-22)."""
 
     status: int | None = None
     detail: str | None = None
@@ -160,7 +160,7 @@ class NotEnabled(msgspec.Struct, frozen=True):
 class ConcurrencyLimitExceeded(msgspec.Struct, frozen=True):
     """As many runs in flight as allowed (R-23); clears when one of the caller's own runs ends.
 
-    `costly`: as many of those that may cost much; `what` is in flight.
+    `costly` where the limit is that of costly runs; `what` is in flight.
     """
 
     limit: int
@@ -176,7 +176,7 @@ class StillRunning(msgspec.Struct, frozen=True):
 class CommittedSpendExceeded(msgspec.Struct, frozen=True):
     """The runs in flight may already cost as much as allowed (R-23); amounts in 10^-8 dollars, without this run's.
 
-    `needed` is what this one may cost, where that alone is too much.
+    `needed` is what this run may cost, where that alone is too much.
     """
 
     limit: int
@@ -193,11 +193,11 @@ class RateLimited(msgspec.Struct, frozen=True):
 
 
 class ClientDisconnected(msgspec.Struct, frozen=True):
-    """The caller left first (R-25). Recorded, never delivered."""
+    """The caller left before its answer (R-25). Recorded, never delivered."""
 
 
 class InternalError(msgspec.Struct, frozen=True):
-    """We failed. The caller learns nothing of the cause, but for a `detail` that it may act on; the log has it."""
+    """The server failed. The caller learns only a `detail` that it may act on; the cause is in the log."""
 
     detail: str | None = None
 
@@ -210,7 +210,7 @@ class DeadlineExceeded(msgspec.Struct, frozen=True):
 
 
 class ServiceUnavailable(msgspec.Struct, frozen=True):
-    """A dependency is down. `retry_after` (seconds) only where it is a matter of capacity (R-39)."""
+    """A dependency is down. `retry_after` (seconds) is set only for lack of capacity (R-39)."""
 
     detail: str
     retry_after: int | None = None
@@ -226,9 +226,9 @@ class QueueTimeout(msgspec.Struct, frozen=True):
 
 
 class RequestNotFound(msgspec.Struct, frozen=True):
-    """No such request for this caller, or its result is no longer kept (`expired`); `detail` where it is no request.
+    """No such request for this caller, or its result has `expired`; `detail` where something else is missing.
 
-    `is_lost` says that it should be kept, and that its bytes are missing from the store.
+    `is_lost` says that the result should be kept, but its bytes are missing from the store.
     """
 
     expired: bool = False
@@ -281,7 +281,7 @@ def is_fault(value: object) -> TypeGuard[Fault]:
 
 
 class FaultError(Exception):
-    """Carries a fault up to the API that words it; `is_replay` says that a run's end is told again (R-18)."""
+    """Carries a fault up to the API that answers it; `is_replay` says that a run's result is replayed (R-18)."""
 
     def __init__(self, fault: Fault, *, is_replay: bool = False) -> None:
         super().__init__(repr(fault))

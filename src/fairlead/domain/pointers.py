@@ -1,9 +1,8 @@
 """JSON Pointers (RFC 6901): how provider files, rate cards and translations name a place in a document.
 
 Beyond the RFC, a part `*` means every item of an array, and `*[role=first_frame]` every item that is an object whose
-`role` is that text; `*[role=]` those without one. Such a pointer leads to many places: `find_all`.
-
-Conditions say of such a place what must be so: when an operation is meant, a price applies, an answer is a failure.
+`role` is that text; `*[role=]` those without one. Such a pointer leads to many places: `find_all`. Conditions are about
+values at such places: they say when an operation is meant, a price applies, or an answer is a failure.
 """
 
 import functools
@@ -46,7 +45,7 @@ def as_text(pointer: Pointer) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def is_plural(pointer: Pointer) -> bool:
-    """Whether a pointer may lead to many places; remembered, as files write pointers and every run follows some."""
+    """Whether a pointer may lead to many places; cached, because every run follows pointers from files."""
     return any(part.startswith("*") for part in pointer)
 
 
@@ -63,7 +62,7 @@ def find(document: object, pointer: Pointer) -> object:
 
 
 def find_all(document: object, pointer: Pointer, above: Pointer = ()) -> Iterator[tuple[Pointer, Any]]:
-    """Every place a pointer leads to, in the order of the document: where, and what stands there."""
+    """Every place a pointer leads to, with its value, in the order of the document."""
     for depth, part in enumerate(pointer):
         if (wanted := _FILTER.fullmatch(part)) and isinstance(document, list):
             for index, item in enumerate(document):
@@ -91,9 +90,9 @@ def _passes(item: object, wanted: re.Match[str]) -> bool:
 
 
 def put(document: dict[str, Any], pointer: Pointer, value: object) -> None:
-    """Set a place in a document, making the objects and array items on the way; a number grows an array.
+    """Set a value in a document, making the objects and array items on the path; a number extends an array.
 
-    ValueError where the way is blocked by something that is neither, or would leave a hole in an array.
+    ValueError where a scalar is on the path, or a gap would be left in an array.
     """
     place: object = document
     for part, following in zip(pointer, (*pointer[1:], None), strict=True):
@@ -126,17 +125,17 @@ class ConditionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     present: bool | None = None
 
     def problem(self) -> str | None:
-        """What is wrong with it, if anything."""
+        """What is wrong with it, or None."""
         said = [name for name in ("equals", "contains", "above", "present") if getattr(self, name) is not None]
         return f"a condition says one thing, not {' and '.join(said)}" if len(said) > 1 else None
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """What must be so at a place of a document. With several places, one that is so is enough.
+    """A condition on the value at a place of a document. With several places, one that meets it is enough.
 
-    `equals`: one of these texts (numbers and booleans are compared as JSON writes them). `contains`: one of these
-    texts occurs, whatever its case. `above`: a number greater than this. `present`: something other than null, an
-    empty text or an empty container stands there, or does not.
+    `equals`: one of these texts (numbers and booleans are compared as JSON writes them). `contains`: one of these texts
+    occurs, whatever its case. `above`: a number greater than this. `present`: a value other than null, an empty text or
+    an empty container is there, or is not.
     """
 
     at: Pointer
@@ -146,7 +145,7 @@ class Condition(msgspec.Struct, frozen=True):
     present: bool = True
 
     def holds(self, document: object) -> bool:
-        """Whether it is so in a document."""
+        """Whether it holds for a document."""
         if is_plural(self.at):
             return any(self._is_so(value) for _, value in find_all(document, self.at)) is self.present
         found = find(document, self.at)
@@ -179,7 +178,7 @@ def conditions(read: Sequence[ConditionFile]) -> tuple[Condition, ...]:
 
 
 def all_hold(wanted: Iterable[Condition], document: object) -> bool:
-    """Whether every one of some conditions is so in a document."""
+    """Whether all of some conditions hold for a document."""
     for one in wanted:  # noqa: SIM110 -- every answer of a partner passes here, and a generator takes as long again
         if not one.holds(document):
             return False

@@ -2,7 +2,7 @@
 
     RegistryFault   BadEntry  NotThere  NotOwner  Banned  IdTaken  VersionTaken  TooMany  StorageSpent
 
-An id is its first owner's for good: also when what it named is deleted, nobody else can take it.
+An id belongs to its first owner for good: nobody else can take it, even after what it named was deleted.
 """
 
 import enum
@@ -17,7 +17,7 @@ ID_MAX: Final = 100
 VERSION_MAX: Final = 100
 ADDRESS_MAX: Final = 2_000
 PUBLISHERS_MAX: Final = 100
-"""How many publishers a workspace may have; as with nodes and versions, those that were deleted count."""
+"""How many publishers a workspace may have; deleted ones count, as with nodes and versions."""
 NODES_MAX: Final = 1_000
 """How many nodes a publisher may have."""
 VERSIONS_MAX: Final = 1_000
@@ -33,7 +33,7 @@ _OF_MANY_LINES: Final = frozenset({"description", "changelog"})
 _LINE_ENDS: Final = str.maketrans("", "", "\n\r\t")
 _PREFIX: Final = re.compile(r"(?=.{2,64}\Z)(?:/[a-z0-9-]+)+/?")
 _TURNS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
-"""What makes text read otherwise than it is written: two names could look the same."""
+"""Characters that change how text is displayed, so that two names could look the same."""
 
 _Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 _Line: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
@@ -44,7 +44,7 @@ _Dependency: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=20
 
 
 class PublisherEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a publisher is to be called, and what it says of itself."""
+    """The id of a new publisher, and its description."""
 
     id: str
     name: _Name
@@ -56,13 +56,13 @@ class PublisherEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class PublisherChange(PublisherEntry, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a publisher is to say of itself from now on; it may leave out what it is called."""
+    """The new description of a publisher; the id may be left out."""
 
     id: str = ""
 
 
 class NodeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a node is to be called, and what it says of itself."""
+    """The id of a new node, and its description."""
 
     id: str
     name: _Name
@@ -86,7 +86,7 @@ class VersionEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class SaidOfNode(msgspec.Struct, frozen=True):
-    """What a command line says of the node whose version it publishes; what is not of ours is passed over."""
+    """What a command line says of the node whose version it publishes; unknown fields are ignored."""
 
     id: str | None = None
     name: str | None = None
@@ -109,14 +109,14 @@ class SaidOfVersion(msgspec.Struct, frozen=True):
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """What a command line publishes: a node as it is from now on, a version of it, and its credential."""
+    """What a command line publishes: the description of a node, a version of it, and its credential."""
 
     node: SaidOfNode
     node_version: SaidOfVersion
     personal_access_token: str | None = None
 
     def entries(self, node_id: str) -> tuple[NodeEntry, VersionEntry]:
-        """What is said of the node of an id and of the version; RegistryFaultError where it cannot be used."""
+        """The description of the node of an id, and the version; RegistryFaultError where they cannot be used."""
         if self.node.id not in (None, "", node_id):
             raise RegistryFaultError(BadEntry("The id of the node in the body is not the one in the address."))
         node = {**_without_empty(self.node), "id": node_id}
@@ -132,7 +132,7 @@ _KEYS: Final = ("id", "version")
 
 
 class Kind(enum.StrEnum):
-    """What there is; publishers and nodes can be banned."""
+    """The kinds of entries; publishers and nodes can be banned."""
 
     PUBLISHER = "publisher"
     NODE = "node"
@@ -140,7 +140,7 @@ class Kind(enum.StrEnum):
 
 
 class Publisher(msgspec.Struct, frozen=True):
-    """A publisher as it is kept; `document` is what it says of itself. Times in ms since 1970."""
+    """A publisher as it is stored; `document` is its description. Times in ms since 1970."""
 
     id: str
     workspace_id: str
@@ -152,7 +152,7 @@ class Publisher(msgspec.Struct, frozen=True):
 
 
 class PublishedNode(msgspec.Struct, frozen=True):
-    """A node as it is kept; `latest` is the version that was published last, None before the first.
+    """A node as it is stored; `latest` is the version that was published last, None before the first.
 
     `installs` is how often it was installed.
     """
@@ -171,7 +171,7 @@ class PublishedNode(msgspec.Struct, frozen=True):
 class NodeVersion(msgspec.Struct, frozen=True):
     """A version; `place` counts those of its node from 1, in the order they were published.
 
-    One that waits for its archive has the place 0, and is shown to nobody.
+    A version that waits for its archive has the place 0, and is not shown.
     """
 
     node_id: str
@@ -182,7 +182,7 @@ class NodeVersion(msgspec.Struct, frozen=True):
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who changes what a workspace owns: by which key, or for whom the token spoke."""
+    """Who changes what a workspace owns: its key, or the subject of its token."""
 
     workspace_id: str
     key_id: str | None = None
@@ -190,13 +190,13 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 class BadEntry(msgspec.Struct, frozen=True):
-    """What was sent cannot be used; `detail` says how to mend it."""
+    """What was sent cannot be used; `detail` says how to fix it."""
 
     detail: str
 
 
 class NotThere(msgspec.Struct, frozen=True):
-    """There is no such publisher or node, any more or at all, or the node is another publisher's."""
+    """There is no such publisher or node, or the node is another publisher's."""
 
     kind: Kind
     id: str
@@ -216,7 +216,7 @@ class Banned(msgspec.Struct, frozen=True):
 
 
 class IdTaken(msgspec.Struct, frozen=True):
-    """The id names something already, or is reserved for anyone who had it first."""
+    """The id is taken, or reserved for its first owner."""
 
     kind: Kind
     id: str
@@ -255,20 +255,20 @@ class RegistryFaultError(Exception):
 
 
 def require(fault: RegistryFault | None) -> None:
-    """Go no further where there is a fault; RegistryFaultError."""
+    """Raise RegistryFaultError where there is a fault."""
     if fault is not None:
         raise RegistryFaultError(fault)
 
 
 def path_prefix(text: str) -> str:
-    """What the paths of a registry begin with: a slash and more, without one at the end; ValueError."""
+    """Read the prefix of a registry's paths: it begins with a slash and does not end with one; ValueError."""
     if not _PREFIX.fullmatch(text):
         raise ValueError("must be a slash and up to 63 lower-case letters, digits, dashes and more slashes")
     return text.rstrip("/")
 
 
 def is_registry_id(text: str) -> bool:
-    """Whether a publisher or a node may be called so: it stands in addresses, and is no `.` or `..` there."""
+    """Whether a text may be the id of a publisher or a node: it is part of addresses, and so never `.` or `..`."""
     return len(text) <= ID_MAX and _ID.fullmatch(text) is not None
 
 
@@ -278,23 +278,23 @@ def is_version(text: str) -> bool:
 
 
 def archive_id(node_id: str, version: str) -> str:
-    """What a version of a node is called in addresses, and by clients: neither part has an `@`."""
+    """The id of a node's version in addresses and for clients; neither of its parts has an `@`."""
     return f"{node_id}@{version}"
 
 
 def split_archive_id(id_: str) -> tuple[str, str] | None:
-    """The node and the version of such an id; None for what is none."""
+    """The node and the version of such an id; None for any other text."""
     node_id, _, version = id_.partition("@")
     return (node_id, version) if is_registry_id(node_id) and is_version(version) else None
 
 
 def archive_name(node_id: str, version: str) -> str:
-    """What the archive of a version is called."""
+    """The name of a version's archive."""
     return f"{archive_id(node_id, version)}.zip"
 
 
 def refuse_entry(entry: Entry, *, without_address: bool = False) -> BadEntry | None:
-    """Say what is wrong with something that is to be published, beside lengths and types, or None.
+    """What is wrong with something that is to be published, apart from lengths and types, or None.
 
     A version may be `without_address` where its archive is sent here.
     """
@@ -308,26 +308,26 @@ def refuse_entry(entry: Entry, *, without_address: bool = False) -> BadEntry | N
 
 
 def document_of(entry: Entry) -> dict[str, object]:
-    """What is told of an entry beside what it is called; what was not said is absent."""
+    """The description of an entry without its id; what was not said is absent."""
     told: dict[str, object] = msgspec.json.decode(msgspec.json.encode(entry))
     return {name: value for name, value in told.items() if name not in _KEYS}
 
 
 def search_text_of(entry: NodeEntry) -> str:
-    """What a node is found by, in lower case: a line for each thing it says."""
+    """The text that a node is searched by, in lower case: a line for each field of its description."""
     said = (entry.id, entry.name, entry.author, entry.category, *entry.tags, entry.description)
     return "\n".join(text.lower() for text in said if text)
 
 
 def words_of(search: str) -> tuple[str, ...]:
-    """The words that are looked for; RegistryFaultError for what cannot be."""
+    """The words of a search; RegistryFaultError for a bad search."""
     if len(search) > _SEARCHED_MAX or _is_odd(search):
         raise RegistryFaultError(BadEntry(f"search has at most {_SEARCHED_MAX} printable characters."))
     return tuple(dict.fromkeys(search.lower().split()))
 
 
 def refuse_writing(publisher: Publisher | None, publisher_id: str, workspace_id: str) -> RegistryFault | None:
-    """Say why a workspace may not change a publisher or anything of it, or None when it may (G-02)."""
+    """The fault where a workspace may not change a publisher or anything of it, or None (G-02)."""
     if publisher is None or publisher.deleted_at is not None:
         return NotThere(Kind.PUBLISHER, publisher_id)
     if publisher.workspace_id != workspace_id:
@@ -336,28 +336,28 @@ def refuse_writing(publisher: Publisher | None, publisher_id: str, workspace_id:
 
 
 def refuse_writing_node(node: PublishedNode | None, node_id: str, publisher_id: str) -> RegistryFault | None:
-    """Say why a publisher's owner may not change a node, or None when he may (G-02)."""
+    """The fault where a publisher's owner may not change a node, or None (G-02)."""
     if node is None or node.deleted_at is not None or node.publisher_id != publisher_id:
         return NotThere(Kind.NODE, node_id)
     return None if node.banned_at is None else Banned(Kind.NODE, node_id)
 
 
 def refuse_publisher_id(before: Publisher, workspace_id: str) -> RegistryFault | None:
-    """Say why an id that was a publisher's may not be one's again, or None when it may: its owner deleted it."""
+    """The fault where the id of a deleted publisher may not be used again, or None: its owner may use it."""
     if before.workspace_id != workspace_id or before.deleted_at is None:
         return IdTaken(Kind.PUBLISHER, before.id)
     return None if before.banned_at is None else Banned(Kind.PUBLISHER, before.id)
 
 
 def refuse_node_id(before: PublishedNode, publisher_id: str) -> RegistryFault | None:
-    """Say why an id that was a node's may not be one's again, or None when it may: its publisher deleted it."""
+    """The fault where the id of a deleted node may not be used again, or None: its publisher may use it."""
     if before.publisher_id != publisher_id or before.deleted_at is None:
         return IdTaken(Kind.NODE, before.id)
     return None if before.banned_at is None else Banned(Kind.NODE, before.id)
 
 
 def _without_empty(said: SaidOfNode | SaidOfVersion) -> dict[str, object]:
-    """What was said at all: released clients send empty texts for what they do not know."""
+    """A document without its empty texts, which released clients send for what they do not know."""
     return {name: value for name, value in msgspec.to_builtins(said).items() if value not in (None, "")}
 
 

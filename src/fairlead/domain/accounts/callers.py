@@ -20,17 +20,17 @@ _WORKSPACE_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 
 
 def is_workspace_name(text: str) -> bool:
-    """Whether a workspace may be called so: up to 64 lower-case letters, digits, dots, dashes and underscores."""
+    """Whether a text may name a workspace: up to 64 lower-case letters, digits, dots, dashes and underscores."""
     return _WORKSPACE_NAME.fullmatch(text) is not None
 
 
 def is_organization_id(text: str) -> bool:
-    """Whether an organization may be called so: 1 to 100 characters that can be seen; what they mean is not ours."""
+    """Whether a text may be an organization's id: 1 to 100 visible characters, whose meaning is the operator's."""
     return 0 < len(text) <= ORGANIZATION_CHARACTERS_MAX and text.isprintable() and " " not in text
 
 
 class Billing(enum.StrEnum):
-    """How a workspace pays: out of a balance that is enforced, or later, up to a cap."""
+    """How a workspace pays: from a balance that is enforced, or later, up to a cap."""
 
     PREPAID = "prepaid"
     POSTPAID = "postpaid"
@@ -45,7 +45,7 @@ class Gate(enum.Enum):
 
 
 EVERY_GATE: Final = "*"
-"""The name under which switches that cannot be read at all are unknown together; no switch is called so."""
+"""Stands for all switches where none can be read; no switch has this name."""
 
 
 class Patterns(msgspec.Struct, frozen=True):
@@ -67,9 +67,9 @@ class Patterns(msgspec.Struct, frozen=True):
 
 
 class SingleSignOn(msgspec.Struct, frozen=True):
-    """The single sign-on by which an account must come, which takes no keys (J-11).
+    """The single sign-on that an account must use, which takes no keys (J-11).
 
-    `organization_id` is the organization that has it; None where nobody has said which.
+    `organization_id` is the organization that requires it; None where it is not known.
     """
 
     organization_id: str | None = None
@@ -85,7 +85,7 @@ class RateLimit(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """An authenticated caller: the workspace that pays, the credential used, and what both allow.
+    """An authenticated caller: the workspace that pays, the credential that was used, and what both allow.
 
     `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
     left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
@@ -113,9 +113,9 @@ class Caller(msgspec.Struct, frozen=True):
     is_suspended: bool = False
     subscription: str = ""
     rate_limits: tuple[RateLimit, ...] = ()
-    """Those of the key that was used, and of the models of the workspace."""
+    """The limits of the key that was used, and of the models of the workspace."""
     is_unrestricted: bool = False
-    """Whether nothing of R-38 limits its models and providers, as for most; computed when it is made."""
+    """Whether no rule of R-38 limits its models and providers, as for most; computed when it is made."""
 
     def __post_init__(self) -> None:
         patterns = (self.workspace_models, self.credential_models, self.providers)
@@ -124,7 +124,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def actor(self) -> Actor:
-        """It as who changes something, for the audit log."""
+        """The caller as the actor of a change, for the audit log."""
         if self.role is not None:
             subject = self.subject or ""
             return Actor(ActorKind.MEMBER, subject.removeprefix(MEMBER_SUBJECT), subject)
@@ -133,9 +133,10 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def payer_id(self) -> str | None:
-        """By what work that goes on later is paid: the key, or the workspace where a token of it was shown.
+        """What pays for work that goes on later: the key, or the workspace where one of its tokens was shown.
 
-        None without a credential, and for a token that is limited to some models, as the limit would not be remembered.
+        None without a credential, and for a token that is limited to some models, because the limit would not be
+        remembered.
         """
         is_whole = not self.unproven and self.credential_models.allowed is None
         return self.key_id or (self.workspace_id if is_whole else None)
@@ -162,7 +163,7 @@ def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
 
 
 def refuse_model(caller: Caller, model_id: str) -> Fault | None:
-    """Say that a caller is not entitled to a model (R-38), or None when they are."""
+    """The fault of a caller who is not entitled to a model (R-38), or None."""
     if caller.may_run(model_id):
         return None
     if not (caller.workspace_models.is_readable and caller.credential_models.is_readable):
@@ -171,13 +172,13 @@ def refuse_model(caller: Caller, model_id: str) -> Fault | None:
 
 
 def refuse_provider(caller: Caller, provider: str) -> Fault | None:
-    """Say why a workspace may not use a provider (R-38), or None when it may."""
+    """The fault of a workspace that may not use a provider (R-38), or None."""
     fault = refuse_gate(caller, provider_gate(provider), f"The provider {provider}")
     return refuse_policy(caller, provider) if fault is None else fault
 
 
 def refuse_policy(caller: Caller, provider: str) -> Fault | None:
-    """Say that the policy of a workspace rules out a provider or cannot be read (R-38), or None when it allows it."""
+    """The fault where the policy of a workspace excludes a provider or cannot be read (R-38), or None."""
     if not caller.providers.is_readable:
         return ServiceUnavailable("Which providers this workspace may use cannot be determined right now.")
     if not caller.providers.allow(provider):

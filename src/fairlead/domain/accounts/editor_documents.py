@@ -10,7 +10,7 @@ NAME_MAX: Final = 200
 
 
 class DocumentInfo(msgspec.Struct, frozen=True):
-    """What there is to know of a document beside its content; its size is in bytes, the time in ms since 1970."""
+    """A document without its content; its size is in bytes, the time in ms since 1970."""
 
     name: str
     size: int
@@ -18,12 +18,12 @@ class DocumentInfo(msgspec.Struct, frozen=True):
 
 
 def is_setting(text: str) -> bool:
-    """Whether a setting may be called so."""
+    """Whether a text may name a setting."""
     return 1 <= len(text) <= NAME_MAX and not _has_controls(text)
 
 
 def is_file_path(text: str) -> bool:
-    """Whether a file may be called so. It is a key of a table and no path of a disk, but may be taken to one."""
+    """Whether a text may name a file. It is a key of a table and no path on a disk, but may be copied to one."""
     is_odd = any(segment in {"", ".", ".."} for segment in text.split("/")) or "\\" in text
     return len(text) <= NAME_MAX and not is_odd and not _has_controls(text)
 

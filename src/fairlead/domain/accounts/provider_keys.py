@@ -1,4 +1,4 @@
-"""Workspaces' own keys at providers (R-17): what may be one, what may be told of one, who manages them."""
+"""Workspaces' own keys at providers (R-17): what may be one, what may be shown of one, and who manages them."""
 
 import re
 from typing import Final
@@ -18,7 +18,7 @@ _KEY: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
 class StoredKey(msgspec.Struct, frozen=True):
-    """What may be told of a key: its provider, its last characters, and when it was stored in ms since 1970."""
+    """What may be shown of a key: its provider, its last characters, and when it was stored in ms since 1970."""
 
     provider: str
     hint: str
@@ -44,7 +44,7 @@ def is_key_document(text: str) -> bool:
 
 
 def key_hint(text: str) -> str:
-    """What tells a key from others: its last four characters, or fewer where four were more than a quarter of it."""
+    """What distinguishes a key: its last four characters, or fewer where four are more than a quarter of it."""
     if is_key_document(text):
         return DOCUMENT_HINT
     shown = min(_HINT_MAX, len(text) // _HINTED_OF)

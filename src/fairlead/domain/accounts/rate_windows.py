@@ -1,8 +1,8 @@
 """Rate windows (R-23): how many requests a workspace may make in a minute and in a day.
 
-Windows are aligned to the clock: a minute begins when its seconds are zero, a day at midnight (UTC). A meter counts
-for one server; what several servers count is added up elsewhere and told to each meter. Times are milliseconds since
-1970, and given.
+Windows are aligned to the clock: a minute begins when its seconds are zero, a day at midnight (UTC). A meter counts for
+one server; what several servers count is added up elsewhere and given to each meter. Times are milliseconds since 1970,
+and given.
 """
 
 import enum
@@ -47,9 +47,9 @@ def quotas_of(requests_per_minute: int, requests_per_day: int) -> tuple[Quota, .
 
 
 class Meter:
-    """What one workspace has asked for in the windows of this moment.
+    """The requests of one workspace in the current windows.
 
-    Between two looks at its windows it only counts down what is left, because every request passes through it.
+    Between two updates of its windows it only counts down what is left, because every request passes through it.
     """
 
     __slots__ = ("_from", "_left", "_left_before", "_meter_id", "_until", "_windows")
@@ -57,11 +57,11 @@ class Meter:
     def __init__(self, meter_id: str, quotas: Sequence[Quota]) -> None:
         self._meter_id = meter_id
         self._windows = [_Window(quota) for quota in quotas]
-        self._from = self._until = 0  # no time is in here: the first request opens the windows
+        self._from = self._until = 0  # no window is open yet: the first request opens them
         self._left = self._left_before = 0
 
     def count(self, now: int) -> RateLimited | None:
-        """Count one request; a refused one is not counted, and is told of the spent window that turns last."""
+        """Count one request; the spent window that turns last where it is refused, and so not counted."""
         if not self._from <= now < self._until:
             self._turn(now)
         if self._left > 0:
@@ -72,18 +72,21 @@ class Meter:
         return RateLimited(spent.quota.span.title, spent.quota.limit, spent.turns_in(now))
 
     def has_unwritten(self) -> bool:
-        """Whether anything was counted that is not in the shared counts yet."""
+        """Whether some counts are not in the shared counts yet."""
         return self._left != self._left_before or any(window.counted for window in self._windows)
 
     def unwritten(self) -> list[tuple[WindowKey, int]]:
-        """What is to be added to the shared counts: handed out again until `written` says that it was."""
+        """The counts to be added to the shared ones, which are returned until `written` confirms them."""
         self._gather()
         for window in self._windows:
             window.sent = window.counted
         return [(self._key(window), window.sent) for window in self._windows if window.sent]
 
     def written(self, shared: Mapping[WindowKey, int]) -> None:
-        """Learn the shared counts that what was handed out last is part of. Those of turned windows say nothing."""
+        """Take the shared counts, of which the counts returned last are part.
+
+        Those of windows that have turned are ignored.
+        """
         self._gather()
         for window in self._windows:
             total = shared.get(self._key(window))
@@ -138,7 +141,7 @@ class _Window:
 
     @property
     def holds_from(self) -> int:
-        """A clock that is set back by less than a window does not give its requests a second time."""
+        """A clock that is set back by less than a window does not allow its requests a second time."""
         return self.started_at - self.quota.span.length
 
     def holds(self, now: int) -> bool:

@@ -1,7 +1,7 @@
 """Who may do what over the administration API: people with roles in workspaces, operators, and workspaces' own keys.
 
-A right is asked for by a route (`Route.right`), a role has rights in one workspace, and an operator has every right in
-all of them. Who acts is noted with each change, in the audit log.
+A route requires a right (`Route.right`), a role has rights in one workspace, and an operator has every right in all of
+them. The audit log records the actor of each change.
 """
 
 import enum
@@ -13,17 +13,17 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 PERSONAL_KEY_PREFIX: Final = "flp_"
-"""What personal keys begin with; no setting, as it tells them from API keys, whose prefix is one."""
+"""What personal keys begin with. It is no setting, because it distinguishes them from API keys, whose prefix is one."""
 SESSION_LASTS_MS: Final = 12 * 3_600_000
 SESSION_IDLE_MS: Final = 3_600_000
-"""How long a session lasts that is not used."""
+"""How long an unused session lasts."""
 NAME_MAX: Final = 100
 EMAIL_MAX: Final = 254
 _EMAIL: Final = re.compile(r"[^\s@<>\"(),:;\\]{1,64}@[^\s@<>\"(),:;\\]{1,189}")
 
 
 class Role(enum.StrEnum):
-    """What somebody is in a workspace."""
+    """A role in a workspace."""
 
     OWNER = "owner"
     MEMBER = "member"
@@ -36,7 +36,7 @@ GrantableRole: TypeAlias = Literal["owner", "member", "viewer"]
 
 
 class Right(enum.Enum):
-    """What a route asks for. All but the first two and the last are rights in a workspace."""
+    """What a route requires. All but the first two and the last are rights in a workspace."""
 
     KNOWN = "any credential that is good"
     PERSON = "a member, not an API key"
@@ -69,17 +69,17 @@ def has_right(role: Role, right: Right) -> bool:
 
 
 class ActorKind(enum.StrEnum):
-    """What acts."""
+    """The kind of an actor."""
 
     MEMBER = "member"
     KEY = "key"
     COMMAND = "command"
-    """Somebody at a shell of the server's machine."""
+    """A person at a shell of the server's machine."""
     SERVER = "server"
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who does something, as the audit log has it. `address` is where from; None for what comes over no network."""
+    """The actor of a change, as the audit log has it. `address` is the caller's; None where no network is involved."""
 
     kind: ActorKind
     id: str | None
@@ -88,11 +88,11 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 SERVER: Final = Actor(ActorKind.SERVER, None, "server")
-"""What nobody has asked for, such as the first workspace."""
+"""The server itself, as for the first workspace."""
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """A workspace, and what somebody is in it."""
+    """A workspace, and a member's role in it."""
 
     workspace_id: str
     workspace: str
@@ -119,7 +119,7 @@ class Principal(msgspec.Struct, frozen=True):
         return self.kind == "member"
 
     def actor(self, address: str | None) -> Actor:
-        """It as who acts, from an address."""
+        """The principal as an actor, from an address."""
         return Actor(ActorKind(self.kind), self.id, self.name, address)
 
     def membership(self, name_or_id: str) -> Membership | None:
@@ -129,10 +129,10 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 def is_email(text: str) -> bool:
-    """Whether a text has the form of an e-mail address; whether anybody reads it is not known."""
+    """Whether a text has the form of an e-mail address; whether it exists is not checked."""
     return len(text) <= EMAIL_MAX and _EMAIL.fullmatch(text) is not None
 
 
 def is_name(text: str) -> bool:
-    """Whether a member may be called so: 1 to 100 characters that can be seen, with single spaces between words."""
+    """Whether a text may name a member: 1 to 100 visible characters, with single spaces between words."""
     return 0 < len(text) <= NAME_MAX and text.isprintable() and " ".join(text.split()) == text

@@ -19,7 +19,7 @@ UNLIMITED: Final = StorageLimits()
 
 
 class StorageUsage(msgspec.Struct, frozen=True):
-    """What a workspace keeps, and the limits of its own; None where those of all workspaces hold."""
+    """What a workspace keeps, and its own limits; None where those of all workspaces apply."""
 
     bytes: int = 0
     files: int = 0
@@ -27,18 +27,18 @@ class StorageUsage(msgspec.Struct, frozen=True):
     files_limit: int | None = None
 
     def limits(self, usual: StorageLimits) -> StorageLimits:
-        """The limits that hold for this workspace."""
+        """The limits that apply to this workspace."""
         return StorageLimits(
             usual.bytes if self.bytes_limit is None else self.bytes_limit,
             usual.files if self.files_limit is None else self.files_limit,
         )
 
     def with_file(self, size: int) -> "StorageUsage":
-        """What it keeps with one more file."""
+        """What it would keep with one more file."""
         return replace(self, bytes=self.bytes + size, files=self.files + 1)
 
     def exceeded(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
-        """Of what there is more than may be kept, with its limit; None where nothing is exceeded."""
+        """What exceeds its limit, and that limit; None where nothing does."""
         limits = self.limits(usual)
         if limits.bytes != _NONE and self.bytes > limits.bytes:
             return "bytes", limits.bytes
@@ -47,7 +47,7 @@ class StorageUsage(msgspec.Struct, frozen=True):
         return None
 
     def spent(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
-        """Of what no more may be kept, with its limit; None where there is room for something."""
+        """What has reached its limit, and that limit; None where there is room for more."""
         limits = self.limits(usual)
         if limits.bytes != _NONE and self.bytes >= limits.bytes:
             return "bytes", limits.bytes

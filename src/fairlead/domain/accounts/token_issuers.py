@@ -1,7 +1,7 @@
-"""Whose tokens an operator has believed here, as a list of records (J-09, R-37).
+"""The token issuers that an operator trusts, as a list of records (J-09, R-37).
 
 Each record is `{issuer, audience, keys, kind}`: the issuer that a token names (`iss`), the audience or audiences it may
-be meant for (`aud`), a file or URL with its key set, and what its tokens are: of a session, or of OAuth.
+be meant for (`aud`), a file or URL with its key set, and the kind of its tokens: of a session, or of OAuth.
 """
 
 import enum
@@ -16,12 +16,12 @@ _TEXT_MAX: Final = 2_000
 
 
 class TokenKind(enum.StrEnum):
-    """What a token is of."""
+    """The kind of a token."""
 
     SESSION = "session"
-    """Of somebody who has signed in."""
+    """Of a person who has signed in."""
     OAUTH = "oauth"
-    """Of an application that somebody has let act for them."""
+    """Of an application that a person has allowed to act for them."""
 
 
 class IssuerRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,8 +1,8 @@
 """Files: of results and of workflows.
 
-links        where a partner's answer has links, and how one is exchanged for ours
+links        where a partner's answer has links, and how one is replaced by ours
 media_types  what a file is served as
-records      what may be said of an asset as it is made
+records      the fields of an asset
 filenames    names of files, and what a workflow means by one
-faults       what can be refused of assets
+faults       why requests about assets are refused
 """

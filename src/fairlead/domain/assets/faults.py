@@ -17,7 +17,7 @@ class BlobNotFound(msgspec.Struct, frozen=True):
 
 
 class HashMismatch(msgspec.Struct, frozen=True):
-    """The bytes that came are not those that were announced: `actual` is the BLAKE3 of what came."""
+    """The bytes that came are not those that were announced: `actual` is their BLAKE3."""
 
     actual: str
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 KINDS: Final = ("input", "output", "temp")
-"""What a file is for: given by callers, made by jobs, or made by jobs to be looked at for a while."""
+"""What a file is for: uploaded by callers, made by jobs, or made by jobs to be shown for a while."""
 NAME_BYTES_MAX: Final = 200
 _KEPT_BYTES_MAX: Final = 255
 _GIVEN_MAX: Final = 2_000
@@ -24,7 +24,7 @@ _EXTENSION: Final = re.compile(r"\.?(?P<extension>[A-Za-z0-9]{1,10})")
 
 
 class FileReference(msgspec.Struct, frozen=True):
-    """A file as it is asked for: by its name, and by what is in it where the name says so; `kind` where it says one."""
+    """A file as it is asked for: by its name, or by its content where that is a digest; `kind` where it names one."""
 
     name: str
     kind: str | None = None
@@ -32,24 +32,24 @@ class FileReference(msgspec.Struct, frozen=True):
 
 
 def clean_name(given: str) -> str | None:
-    """The name a file is kept under: without folders and control characters, 200 bytes at most; None when none is left.
+    """The name a file is stored under: no folders or control characters, at most 200 bytes; None when nothing is left.
 
-    Colons become underscores: they begin drives, and the names that stand for content.
+    Colons become underscores, because they mark drives, and names that stand for content.
     """
     plain = _plain(_last_part(given[:_GIVEN_MAX]))
-    while annotated := _ANNOTATED.fullmatch(plain):  # a name that ends so could not be asked for
+    while annotated := _ANNOTATED.fullmatch(plain):  # a name with this end could not be asked for
         plain = annotated["name"]
     return None if plain.strip(". ") == "" else _shorten(plain)
 
 
 def number_name(name: str, number: int) -> str:
-    """The name of another file that was to be called the same, such as `photo (1).png`."""
+    """The name of a file whose name is taken, such as `photo (1).png`."""
     stem, extension = split_name(name)
     return f"{stem} ({number}){extension}"
 
 
 def is_numbered(candidate: str, name: str) -> bool:
-    """Whether `number_name` makes a name of another."""
+    """Whether a name is one that `number_name` makes of another."""
     stem, extension = split_name(name)
     middle = candidate.removeprefix(f"{stem} (").removesuffix(f"){extension}")
     return middle.isascii() and middle.isdecimal() and candidate == f"{stem} ({middle}){extension}"
@@ -79,13 +79,13 @@ def clean_extension(given: str) -> str | None:
 
 
 def flat_name(given: str) -> str | None:
-    """A name with folders as one name, in which they are told apart: `set/1.png` is `set_1.png`. None for none."""
+    """A name with folders as one name that contains them: `set/1.png` is `set_1.png`. None for no name."""
     parts = [part for part in given[:_GIVEN_MAX].replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return clean_name("_".join(parts))
 
 
 def read_reference(given: str) -> FileReference | None:
-    """What is meant by a name, such as `photo.png [output]` or `blake3:…`; None for what can be no name."""
+    """The file that a name means, such as `photo.png [output]` or `blake3:…`; None for what cannot be a name."""
     annotated = _ANNOTATED.fullmatch(given) if len(given) <= _GIVEN_MAX else None
     text, kind = (annotated["name"], annotated["kind"]) if annotated else (given, None)
     last = _last_part(text)
@@ -96,7 +96,7 @@ def read_reference(given: str) -> FileReference | None:
 
 
 def is_kept_name(name: str) -> bool:
-    """Whether files can have a name: one that was cleaned, or numbered since."""
+    """Whether a file can have this name: it was cleaned, and perhaps numbered."""
     is_plain = name.isprintable() and not set(name) & set("/\\:") and name not in ("", ".", "..")
     return is_plain and len(name.encode()) <= _KEPT_BYTES_MAX
 
@@ -107,7 +107,7 @@ def is_web_link(given: str) -> bool:
 
 
 def leads_elsewhere(given: str) -> bool:
-    """Whether a name was written as a path out of its folder, by mistake or to try us."""
+    """Whether a name is a path out of its folder, by mistake or in an attack."""
     return given.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", given) or "\0" in given
 
 
@@ -116,7 +116,7 @@ def _last_part(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text of one line without what nobody sees; every kind of space is a space."""
+    """A text of one line without invisible characters; every kind of space becomes a space."""
     spaced = (" " if unicodedata.category(char) == "Zs" else char for char in text)
     return "".join(char for char in spaced if char.isprintable()).replace(":", "_").strip()
 

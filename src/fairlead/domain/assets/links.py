@@ -1,7 +1,7 @@
-"""The links of a result: where they stand in a partner's answer, and how one is exchanged for ours (R-36).
+"""The links of a result: where they are in a partner's answer, and how one is replaced by ours (R-36).
 
-An answer is the partner's own bytes. A link is exchanged at its very place in them and every other byte stays as it
-was, so that what a caller gets differs from what the partner sent in nothing else.
+An answer is the partner's own bytes. A link is replaced in place and every other byte stays as it was, so that the
+caller's answer differs from the partner's in nothing else.
 """
 
 import copy
@@ -19,7 +19,7 @@ _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 
 
 def links_in(rules: Assets, answer: object) -> dict[Pointer, str]:
-    """The links that a model's rules list, by the place where each stands; inline bytes are none."""
+    """The links that a model's rules list, by their places; inline bytes are no links."""
     return {
         pointer: value
         for location in rules.at
@@ -29,14 +29,13 @@ def links_in(rules: Assets, answer: object) -> dict[Pointer, str]:
 
 
 def exchange_links(content: bytes, answer: object, links: Mapping[Pointer, str]) -> bytes:
-    """Put new links in the place of old ones. `answer` is what `content` says.
+    """Replace links. `answer` is the decoded `content`.
 
-    A place that is not found in the bytes (they may be in an encoding of their own) makes the document be written
-    again, from what it says.
+    Where a place is not found in the bytes, which may be in another encoding, the document is encoded again.
     """
     places = _places(content, links.keys())
     if len(places) < len(links):
-        return msgspec.json.encode(_replace(answer, links), enc_hook=str)  # a long text stands for itself by its mark
+        return msgspec.json.encode(_replace(answer, links), enc_hook=str)  # the mark of a long text stands for it
     parts, done = [], 0
     for (start, end), pointer in sorted((place, pointer) for pointer, place in places.items()):
         parts += [content[done:start], msgspec.json.encode(links[pointer])]
@@ -45,7 +44,7 @@ def exchange_links(content: bytes, answer: object, links: Mapping[Pointer, str])
 
 
 def _places(content: bytes, wanted: Collection[Pointer]) -> dict[Pointer, tuple[int, int]]:
-    """Where the texts at some places begin and end in a JSON document, quotes included; the last where one is twice."""
+    """Where the texts at some places begin and end in a JSON document, quotes included; the last of duplicates."""
     found: dict[Pointer, tuple[int, int]] = {}
     path: list[str] = []
     arrays: list[bool] = []

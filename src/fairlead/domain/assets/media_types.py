@@ -29,10 +29,10 @@ _EXTENSIONS: Final = {
     "application/zip": ".zip",
     "text/plain": ".txt",
 }
-"""The only types that are ever served, and what their files are called. No page and no SVG: those can run scripts."""
+"""The only types that are ever served, and the extensions of their files. No HTML and no SVG: those can run scripts."""
 
 TEXT: Final = "text/plain"
-"""Servers also declare it where they know nothing, so what the bytes begin like comes first."""
+"""Servers also declare it where they know nothing, so the first bytes are looked at before it is believed."""
 _OTHER_SPELLINGS: Final = {
     "image/jpg": "image/jpeg",
     "audio/mp3": "audio/mpeg",
@@ -68,11 +68,11 @@ _SIGNATURES: Final[tuple[tuple[str, Callable[[bytes], bool]], ...]] = (
     ("model/gltf+json", lambda head: _GLTF.match(head) is not None),
     ("model/obj", lambda head: _OBJ.search(head) is not None),
 )
-"""How a file of each type begins; the first that fits is the type."""
+"""How a file of each type begins; the first that matches is the type."""
 
 
 def media_type(declared: str | None, head: bytes) -> str:
-    """The type to serve bytes as: the declared one where it is safe, else what the bytes begin like, else unknown."""
+    """The type to serve bytes as: the declared one where it is safe, else that of their first bytes, else unknown."""
     told = (declared or "").partition(";")[0].strip().lower()
     told = _OTHER_SPELLINGS.get(told, told)
     if told in _EXTENSIONS and told != TEXT:
@@ -81,7 +81,7 @@ def media_type(declared: str | None, head: bytes) -> str:
 
 
 def extension(type_: str) -> str:
-    """What the name of a file of a type ends with."""
+    """The extension of files of a type."""
     return _EXTENSIONS.get(type_, ".bin")
 
 

@@ -1,4 +1,4 @@
-"""What may be said of an asset as it is made: its hash, its tags, how long it is kept (J-14)."""
+"""The record of an asset, and what a caller may say of one: its hash, its tags, how long it is kept (J-14)."""
 
 import re
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ TAG_MAX: Final = 64
 """How many tags an asset may have, and how many characters each."""
 EXPIRES_MIN: Final = 60
 EXPIRES_MAX: Final = 604_800
-"""The seconds for which an asset may be kept, where it does not stay."""
+"""The range of seconds for which an asset may be kept, where it expires."""
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HASH: Final = re.compile(r"blake3:(?P<digest>[0-9a-f]{64})")
 
 
 class BadAssetError(ValueError):
-    """What was said of an asset cannot be kept; the message says why."""
+    """The fields of an asset cannot be stored; the message says why."""
 
 
 class NewAsset(msgspec.Struct, frozen=True):
-    """What a caller says of an asset: where it is on his side, tags, and how many seconds to keep it, None to stay."""
+    """The fields that a caller gives an asset: its path, its tags, and how many seconds it is kept, None for good."""
 
     file_path: str | None = None
     content_type: str | None = None
@@ -59,7 +59,7 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 class AddedAsset(msgspec.Struct, frozen=True):
-    """An asset that was to be added: `is_new` unless there was this one, `is_known` where its bytes were known."""
+    """An asset that was added: `is_new` unless it existed, `is_known` where its bytes were stored already."""
 
     asset: Asset
     is_new: bool

@@ -12,7 +12,7 @@ _FINITE: Final = frozenset({str, int, bool, type(None)})
 
 
 def read_body(content: bytes) -> dict[str, object]:
-    """Read a caller's body; FaultError(InvalidInput) for anything but one clean JSON object.
+    """Read a caller's body; FaultError(InvalidInput) for anything but one valid JSON object.
 
     Refused: bad UTF-8, duplicate names, NaN and infinities, nesting beyond the reader's bound (200 levels). A partner
     and we must never read two different things out of one body.
@@ -22,7 +22,7 @@ def read_body(content: bytes) -> dict[str, object]:
     try:
         body = jiter.from_json(content, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError as error:
-        reason = str(error)[:_REASON_MAX]  # it may repeat a name out of the body
+        reason = str(error)[:_REASON_MAX]  # it may repeat a name from the body
         raise FaultError(InvalidInput(f"The request body is not valid JSON: {reason}.")) from error
     if not isinstance(body, dict):
         raise FaultError(InvalidInput("The request body must be a JSON object."))
@@ -32,7 +32,7 @@ def read_body(content: bytes) -> dict[str, object]:
 
 
 def _has_infinity(container: dict[str, Any] | list[Any]) -> bool:
-    """Whether a number was too large for the reader, which then makes an infinity of it: no JSON can say that.
+    """Whether a number was too large for the reader, which turned it into an infinity; JSON cannot express one.
 
     The reader's bound on nesting bounds the recursion.
     """

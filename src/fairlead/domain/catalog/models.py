@@ -26,7 +26,7 @@ _SUGGESTION_LIKENESS: Final = 0.5
 
 
 class Assets(msgspec.Struct, frozen=True):
-    """Which links of a result are copied to our storage, and for how many seconds those of ours then hold (R-36)."""
+    """Which links of a result are copied to our storage, and for how many seconds our links are valid (R-36)."""
 
     at: tuple[Pointer, ...]
     lifetime: int | None = None
@@ -37,7 +37,7 @@ class Leg(msgspec.Struct, frozen=True):
 
     `name` is the provider's own name of the model, by operation where it has several; `fixed` are top-level fields the
     provider wants and callers do not send. The first leg of a model is its native one and needs no translation.
-    `strict` is what a body in the provider's own form may say; every leg that callers can name has it.
+    `strict` says what a body in the provider's own form may hold; every leg that callers can name has it.
     """
 
     provider: str
@@ -74,8 +74,8 @@ _NO_ASSETS: Final = Assets(())
 class Model:
     """A runnable model: the legs that serve it, its schema, and the public facts of its catalog entry.
 
-    `operations` are tried in their order. `billed_as` are further operations that only prices know; where a body names
-    the work of an earlier run at `draft_of`, it is billed as that run was (R-16). `canonical_id` is the model an
+    `operations` are tried in their order. `billed_as` are further operations that exist only in prices; where a body
+    names the work of an earlier run at `draft_of`, it is billed as that run was (R-16). `canonical_id` is the model an
     alternate provider's own catalog id belongs to. `modality` is what it makes, where its file says so.
     """
 
@@ -95,7 +95,7 @@ class Model:
     native: Leg = field(init=False)
     """The leg of the model's own provider."""
     only: Operation | None = field(init=False)
-    """What every body asks for, where the model does one thing and its prices know no others."""
+    """The operation of every body, where the model has one operation and its prices know no others."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "native", self.legs[0])
@@ -107,11 +107,11 @@ class Model:
         return next((leg for leg in self.legs if leg.provider == provider), None)
 
     def operation(self, body: object) -> Operation:
-        """What a body asks for (R-16); the last operation where no conditions single out another."""
+        """The operation that a body asks for (R-16); the last one where the conditions of no other hold."""
         return meant(self.operations, body)
 
     def billed_operation(self, body: object, operation: Operation) -> str | None:
-        """What a body is priced as; None for a model whose prices know no operations."""
+        """The operation that a body is priced as; None for a model whose prices know no operations."""
         if self.billed_as:
             return meant(self.billed_as, body).name
         return operation.name if len(self.operations) > 1 else None
@@ -143,9 +143,9 @@ class Model:
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What a search of the catalog is for: words that id or title have, what is made, by which provider.
+    """A search of the catalog: words of the id or the title, what is made, and the provider.
 
-    A model has several providers where others serve it as well, and any of them fits.
+    A model may be served by several providers, and any of them matches.
     """
 
     words: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class Selection(msgspec.Struct, frozen=True):
     provider: str | None = None
 
     def fits(self, model: Model) -> bool:
-        """Whether a model is one of those; words count in lower case, anywhere in the text."""
+        """Whether a model matches; words are compared in lower case, anywhere in the text."""
         text = f"{model.id} {model.title}".lower()
         return (
             all(word in text for word in self.words)
@@ -185,7 +185,7 @@ class Catalog:
         return replace(self, models={name: _marked_up(model, markups) for name, model in self.models.items()})
 
     def visible_ids(self, caller: Caller, today: datetime.date) -> list[str]:
-        """The ids a caller may see, sorted: those it may run and that are not retired."""
+        """The ids a caller may see, sorted: models that it may run and that are not retired."""
         return [
             model_id
             for model_id in self.ids
@@ -193,12 +193,12 @@ class Catalog:
         ]
 
     def selected_ids(self, caller: Caller, today: datetime.date, wanted: Selection) -> list[str]:
-        """Of the ids a caller may see, those that a search is for."""
+        """The ids that match a search, of those that a caller may see."""
         visible = self.visible_ids(caller, today)
         return visible if wanted == ALL else [one for one in visible if wanted.fits(self.models[one])]
 
     def find(self, model_id: str, caller: Caller, today: datetime.date) -> Model | ModelNotFound:
-        """Look up a runnable model, or say why there is none: unknown with suggestions, or retired."""
+        """Look up a runnable model, or return the fault: unknown with suggestions, or retired."""
         model = self.models.get(model_id)
         if model is None:
             return ModelNotFound(model_id, self._suggest(model_id, caller, today))
@@ -231,6 +231,6 @@ def catalog_limit(asked: int | None) -> int:
 
 
 def page_after(keys: Sequence[str], after: str | None, limit: int) -> tuple[Sequence[str], bool]:
-    """Cut one page out of sorted keys: those behind `after`, and whether more follow."""
+    """Cut one page out of sorted keys: those after `after`, and whether more follow."""
     start = 0 if after is None else bisect.bisect_right(keys, after)
     return keys[start : start + limit], start + limit < len(keys)

@@ -9,10 +9,10 @@ from fairlead.domain.pointers import Condition, all_hold
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One thing a model does: meant by a body for which every condition holds (R-16).
+    """One operation of a model: a body asks for it when every condition holds (R-16).
 
-    `is_edit` marks the operation of an editable model that an input picture selects; it travels as a form with files
-    at many partners, which is why it has refusals of its own (R-11, R-14).
+    `is_edit` marks the operation of an editable model that an input picture selects; many partners take it as a form
+    with files, so it has refusals of its own (R-11, R-14).
     """
 
     name: str
@@ -25,5 +25,5 @@ SOLE: Final = Operation("run")
 
 
 def meant(operations: Sequence[Operation], body: object) -> Operation:
-    """The first operation whose conditions a body meets; the last where no other is meant."""
+    """The first operation whose conditions a body meets; the last where it meets no others."""
     return next((one for one in operations if all_hold(one.when, body)), operations[-1])

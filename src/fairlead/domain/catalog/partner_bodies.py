@@ -1,4 +1,4 @@
-"""The body of a partner's model, made of what the inputs of its node were given (C-11)."""
+"""The body of a partner's model, made of the inputs of its node (C-11)."""
 
 import copy
 import math
@@ -17,7 +17,7 @@ _IN_FRONT: Final = "+"
 
 
 class BadInputError(ValueError):
-    """What the inputs of a node were given makes no body."""
+    """The inputs of a node make no body."""
 
 
 def body_of(node: PartnerNode, model: str, values: Mapping[str, object]) -> dict[str, object]:

@@ -12,22 +12,22 @@ import msgspec
 NOT_SET: Final = "not set"
 """The choice that leaves a field out, where a model has no default of its own that could be shown instead."""
 MODEL_INPUT: Final = "model"
-"""The input that chooses among the variants of a family; the names of fields give way to it."""
+"""The input that chooses among the variants of a family; a field of the same name is renamed."""
 EXTRA_BODY: Final = "extra_body"
-"""The input for whatever a schema has and a node cannot show: a JSON object that is merged into the body."""
+"""The input for everything in a schema that a node cannot show: a JSON object that is merged into the body."""
 
 
 class Spelling(enum.StrEnum):
-    """How media stand in a body."""
+    """How media are written in a body."""
 
     DATA_URI = "data_uri"
     BASE64 = "base64"
     LINK = "link"
-    """The partner takes links only: the host says it as a marked data URI, and the server makes a link of that."""
+    """The partner takes links only: the host writes a marked data URI, which the server replaces by a link."""
 
 
 class MaskColour(enum.StrEnum):
-    """How a picture says which part is meant: by white, by black, or by being transparent there."""
+    """How a mask marks its part of a picture: by white, by black, or by transparency."""
 
     WHITE = "white"
     BLACK = "black"
@@ -45,7 +45,7 @@ class Kind(enum.StrEnum):
 
 
 class Found(enum.StrEnum):
-    """How a result stands in an answer: as a link, as base64 (or a data URI), as a text, or as the whole answer."""
+    """How a result is written in an answer: as a link, as base64 (or a data URI), as a text, or as the whole answer."""
 
     LINK = "link"
     BASE64 = "base64"
@@ -67,10 +67,10 @@ class Media(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NodeInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An input as editors are told of it, and where its value goes.
+    """An input as editors show it, and where its value goes.
 
-    `at` is a JSON Pointer into the body; the part `-` appends to an array, and `+` puts in front of one. With a
-    `template` that goes there, and the value stands in it at `value_at`. Values among `omitted` leave the field out.
+    `at` is a JSON Pointer into the body; the part `-` appends to an array, and `+` puts in front of one. Where there is
+    a `template`, that goes there, with the value in it at `value_at`. Values among `omitted` leave the field out.
     `models` are the variants that take it, None for all.
     """
 

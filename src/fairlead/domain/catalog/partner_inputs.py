@@ -1,8 +1,8 @@
 """The inputs of a partner node, made from a model's schema (C-11).
 
-Fields become widgets, pictures, sounds and clips become sockets, objects are laid open one level deep. What cannot be
-shown, such as lists of objects, is left to `extra_body`. What a caller has no use for here is not shown either:
-callbacks, streaming, and the name of the model, which the node itself says.
+Fields become widgets; pictures, sounds and clips become sockets; the fields of objects are shown one level deep. What
+cannot be shown, such as lists of objects, is left to `extra_body`. Fields without a use here are not shown either:
+callbacks, streaming, and the name of the model, which the node chooses.
 """
 
 import re
@@ -30,7 +30,7 @@ _OPEN: Final = frozenset(
 """Objects that only group: their fields keep their plain names."""
 _DEPTH_MAX: Final = 2
 _CONTEXT: Final = "context"
-"""What functions of nodes call the hand they are given."""
+"""The parameter by which functions of nodes get their context, which no input may be named."""
 _LONG_TEXT: Final = 400
 _PROSE: Final = re.compile(r"prompt|text|instruction|system", re.IGNORECASE)
 _SEED: Final = re.compile(r"(^|_)seed$", re.IGNORECASE)
@@ -40,12 +40,12 @@ _INTEGER_MAX: Final = 2**31 - 1
 _SEED_MAX: Final = 2**32 - 1
 _FINE: Final = 10
 _LEAST_STEP: Final = 0.01
-"""How far a number is from a bound that it must not have."""
+"""The distance of a number from an exclusive bound."""
 _LABEL: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a schema: where it is, what names it, and whether a body must have it."""
+    """A field of a schema: its place, its name, and whether a body must have it."""
 
     name: str
     at: Pointer
@@ -55,13 +55,13 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def tooltip(self) -> dict[str, str]:
-        """What is said about it, as an option."""
+        """Its description, as an option."""
         words = self.schema.get("description")
         return {"tooltip": words} if isinstance(words, str) and words else {}
 
 
 def inputs_of(schema: Mapping[str, object] | None) -> Opening:
-    """The inputs of a node for a schema, and what its bodies begin as; without a schema the body is all extra."""
+    """The inputs of a node for a schema, and the start of its bodies; without a schema there is only `extra_body`."""
     inputs: list[NodeInput] = []
     start: dict[str, object] = {}
     for field in _fields(schema or {}, (), None):
@@ -75,7 +75,7 @@ def inputs_of(schema: Mapping[str, object] | None) -> Opening:
 
 
 def _read(field: Field, depth: int) -> Opening:
-    """What a field becomes: a conversation, a socket, a widget, its own fields, or nothing."""
+    """The inputs for a field: of a conversation, a socket, a widget, its own fields, or none."""
     is_deprecated = str(field.schema.get("description", "")).startswith(_DEPRECATED)
     if _HIDDEN.search(field.name) or "const" in field.schema or is_deprecated:
         return Opening()
@@ -112,12 +112,12 @@ def _fields(schema: Mapping[str, object], at: Pointer, above: str | None, *, is_
     for name, one in properties.items() if isinstance(properties, Mapping) else ():
         found = _by_pattern(schema, name) if isinstance(one, bool) else one
         if not isinstance(found, Mapping) or (name in _NAME_OF_MODEL and isinstance(one, Mapping)):
-            continue  # the name of the model is the router's to fill in
+            continue  # the router fills in the name of the model
         yield Field(name, (*at, name), found, isinstance(required, Sequence) and name in required, above)
 
 
 def _by_pattern(schema: Mapping[str, object], name: str) -> object:
-    """The schema of a field whose own is plain true, and which only a pattern tells about."""
+    """The schema of a field that is described only by a pattern for names."""
     patterns = schema.get("patternProperties")
     found = patterns.get(f"^{name}$") if isinstance(patterns, Mapping) else None
     return found if isinstance(found, Mapping) else None
@@ -172,7 +172,7 @@ def _choice(field: Field, schema: Mapping[str, Any]) -> NodeInput | None:
 
 
 def _number_or_boolean(field: Field, type_: str, schema: Mapping[str, object], options: dict[str, object]) -> NodeInput:
-    """A number or a yes or no; one that need not be there and has no default is a socket, which may stay empty."""
+    """A number or a boolean; an optional one without a default is a socket, which may stay empty."""
     is_seed = _SEED.search(field.name) is not None
     if is_seed:
         options["control_after_generate"] = True
@@ -185,7 +185,7 @@ def _number_or_boolean(field: Field, type_: str, schema: Mapping[str, object], o
 
 
 def _beginning(field: Field, type_: str, options: Mapping[str, Any]) -> object:
-    """What a number begins at that must be there and of which the schema says nothing."""
+    """The start value of a required number for which the schema has none."""
     if type_ == "BOOLEAN":
         return False
     if _TOKENS.search(field.name):
@@ -194,7 +194,7 @@ def _beginning(field: Field, type_: str, options: Mapping[str, Any]) -> object:
 
 
 def _bounds(field: Field, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The least and the most, alternatives included; what has no bound is given that of what editors can count."""
+    """The least and the most, alternatives included; without a bound, the range of numbers that editors can show."""
     forms = [schema, *(form for form in schema.get("anyOf") or () if isinstance(form, Mapping))]
     least = [form[key] for form in forms for key in ("minimum", "const") if _is_number(form.get(key))]
     least += [form["exclusiveMinimum"] + _LEAST_STEP for form in forms if _is_number(form.get("exclusiveMinimum"))]
@@ -229,7 +229,7 @@ def _input(field: Field, type_: str, options: Mapping[str, object], omitted: Seq
 
 
 def _named_apart(inputs: Sequence[NodeInput]) -> Iterator[NodeInput]:
-    """The inputs with names of their own: one whose name is taken is called after where it goes."""
+    """The inputs with unique names: one whose name is taken is named after its place."""
     taken = {MODEL_INPUT, EXTRA_BODY, _CONTEXT}
     for one in inputs:
         name = one.name if one.name not in taken else _LABEL.sub("_", f"body{one.at}")

@@ -29,7 +29,7 @@ _LINK_FIELDS: Final = ("url", "uri", "image", "Url")
 _CONTENT_TYPES: Final = {"IMAGE": "image/png", "MASK": "image/png", "VIDEO": "video/mp4", "AUDIO": "audio/wav"}
 _LIST_MAX: Final = 16
 _MASK: Final = "mask"
-"""A field of this name is spelled as the picture beside it where it says nothing of its own."""
+"""A field of this name is written like the picture beside it, unless it says otherwise."""
 
 
 def media_field(name: str, at: Pointer, schema: Mapping[str, object], *, is_required: bool) -> NodeInput | None:
@@ -102,7 +102,7 @@ def _kind(name: str, schema: Mapping[str, object], one: Mapping[str, object]) ->
 
 
 def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[object, str, Mapping[str, object]] | None:
-    """The object around a picture, the picture's place in it, and its own schema; None where the object holds more."""
+    """The object around a picture, the picture's place in it, and its schema; None where the object holds more."""
     if _is_text(one):
         return None, "", one
     properties = one.get("properties")

@@ -1,6 +1,6 @@
-"""Fields that hold texts and media side by side, as parts of a message: their inputs, and what a body begins as.
+"""Fields that hold texts and media side by side, as parts of a message: their inputs, and the start of a body.
 
-These are the forms that vendors of language and video models share; a schema of one is known by its shape.
+Vendors of language and video models share these forms; a schema is recognized by its shape.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _TYPES: Final = {"IMAGE": "image/png", "VIDEO": "video/mp4", "AUDIO": "audio/wav
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """Inputs, and what a body begins as by its top-level fields."""
+    """Inputs, and the start of a body by its top-level fields."""
 
     inputs: Sequence[NodeInput] = ()
     start: Mapping[str, object] = msgspec.field(default_factory=dict)

@@ -1,8 +1,9 @@
-"""Partner nodes: what editors are shown for the models of the catalog, one node for each family (C-11).
+"""Partner nodes: the nodes for the models of the catalog, one for each family (C-11).
 
-A family are the models of one provider that are variants of one: their names differ in words for a size, a speed or a
-date only, and their inputs in bounds and optional fields only. Its node has a choice of the variant. The name of its
-class is made of names alone, never of what else is in the catalog, so that saved workflows go on working.
+A family is made of models of one provider that are variants of each other: their names differ only in words for a size,
+a speed or a date, and their inputs only in bounds and optional fields. Its node has a choice of the variant. The name
+of its class is made of its own models' names, never of what else is in the catalog, so that saved workflows go on
+working.
 """
 
 import re
@@ -27,7 +28,7 @@ _VARIANTS: Final = frozenset(
     ["pro", "max", "fast", "turbo", "flash", "lite", "mini", "nano", "large", "medium", "small", "std", "standard",
      "4k", "preview", "generate", "haiku", "sonnet", "opus"]
 )  # fmt: skip
-"""Words in the names of models that tell variants of one family apart."""
+"""Words in the names of models that distinguish variants of one family."""
 _REVISION: Final = re.compile(r"\d{6,8}|0\d\d")
 _MAJOR: Final = re.compile(r"[a-z]*\d+", re.IGNORECASE)
 _MINOR: Final = re.compile(r"(?<=\d)\.\d+")
@@ -43,7 +44,7 @@ _BOUNDS: Final = (("min", min), ("max", max))
 
 
 class _Shown(msgspec.Struct, frozen=True):
-    """What a family is made of, or a model before it joined one."""
+    """A group of models that becomes a family; it begins with one model."""
 
     models: Sequence[Model]
     inputs: Sequence[NodeInput]
@@ -56,7 +57,7 @@ class _Shown(msgspec.Struct, frozen=True):
 
 
 def partner_nodes(models: Iterable[Model]) -> Sequence[PartnerNode]:
-    """The nodes for some models, by name; give those that may be run, for a node says nothing of retirements."""
+    """The nodes for some models, by name. Pass only models that may be run: a node does not know of retirements."""
     gathered: dict[tuple[str, str], list[_Shown]] = {}
     for model in sorted(models, key=lambda one: one.id):
         families = gathered.setdefault((model.provider, family_of(model.name)), [])
@@ -77,12 +78,12 @@ def partner_nodes_document(models: Iterable[Model]) -> bytes:
 
 
 def read_partner_nodes(document: bytes) -> Sequence[PartnerNode]:
-    """The nodes of such a document; msgspec.DecodeError for one that is none."""
+    """The nodes of such a document; msgspec.DecodeError for a malformed one."""
     return msgspec.json.decode(document, type=list[PartnerNode])
 
 
 def family_of(name: str) -> str:
-    """What a model is called without what only tells it from its variants."""
+    """The name of a model without the words that distinguish its variants."""
     kept: list[str] = []
     for word in _SEPARATORS.split(name):
         plain = _MINOR.sub("", word)
@@ -93,7 +94,7 @@ def family_of(name: str) -> str:
 
 
 def class_name(provider: str, family: str) -> str:
-    """The name of a class of nodes, such as `PartnerBflFlux2`; the provider is not said twice."""
+    """The name of a class of nodes, such as `PartnerBflFlux2`; the provider is not repeated."""
     words = _SEPARATORS.split(family)
     if not family.lower().startswith(provider.lower()):
         words = [*_SEPARATORS.split(provider), *words]
@@ -132,14 +133,14 @@ def _merge_model(group: _Shown, one: _Shown) -> _Shown | None:
 
 
 def _fit(first: NodeInput, second: NodeInput) -> bool:
-    """Whether two inputs of one name are the same but for bounds, choices and words."""
+    """Whether two inputs of one name differ only in bounds, choices and descriptions."""
     media = [None if one.media is None else (one.media.spelling, one.media.mask) for one in (first, second)]
     shape = [(one.type, one.at, one.template, one.value_at, "forceInput" in one.options) for one in (first, second)]
     return media[0] == media[1] and shape[0] == shape[1] and _shares_default(first, second)
 
 
 def _shares_default(first: NodeInput, second: NodeInput) -> bool:
-    """Whether what each of two choices begins with is a choice of the other, too."""
+    """Whether the first choice of each of two inputs is also a choice of the other."""
     sides = [(one.options.get("default"), one.options.get("options")) for one in (first, second)]
     return all(
         choices is None or default in choices for (default, _), (_, choices) in zip(sides, sides[::-1], strict=True)
@@ -201,9 +202,9 @@ def _with_variants(input_: NodeInput) -> NodeInput:
 
 
 def _title(models: Sequence[Model], provider: str) -> str:
-    """What a family is called by people: the title of its only model, or what those of its variants have in common.
+    """The title of a family: that of its only model, or what the titles of its variants have in common.
 
-    Where that is no more than a brand, the words of the family's name are added to it.
+    Where that is only a brand, the words of the family's name are added.
     """
     titles = [_summary(model).partition(":")[0].split() for model in models]
     words = titles[0] if len(titles) == 1 else list(_common(titles))
@@ -215,7 +216,7 @@ def _title(models: Sequence[Model], provider: str) -> str:
 
 
 def _titled_apart(nodes: Sequence[PartnerNode]) -> list[PartnerNode]:
-    """The nodes, those of which several would be called the same by what the catalog says of them in full."""
+    """The nodes; where several would have the same title, each has the catalog's full name."""
     titles = Counter(node.title for node in nodes)
     return [
         node if titles[node.title] == 1 else msgspec.structs.replace(node, title=node.description.partition(". ")[0])
@@ -231,7 +232,7 @@ def _common(titles: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _summary(model: Model) -> str:
-    """What the catalog calls a model."""
+    """The catalog's name of a model."""
     document = msgspec.json.decode(model.openapi.content)
     information = document.get("info") if isinstance(document, dict) else None
     summary = information.get("summary") if isinstance(information, dict) else None

@@ -1,7 +1,7 @@
 """Where the answers of a model have their results, and of which kinds they are (C-11).
 
-A model lists the links of its answers (R-36); its output schema tells the rest. A place seldom says what stands there:
-then the names of model, operations and inputs decide between pictures, clips and sounds.
+A model lists the links of its answers (R-36); its output schema describes the rest. Where a place does not show the
+kind of its content, the names of model, operations and inputs decide between pictures, clips and sounds.
 """
 
 import re
@@ -21,7 +21,7 @@ _WORDS: Final[Mapping[Kind, re.Pattern[str]]] = {
     Kind.VIDEO: re.compile(r"video|clip|movie"),
     Kind.AUDIO: re.compile(r"audio|sound|speech"),
 }
-"""What tells the kind of a result, in this order: a place `last_frame_url` of a video model is a picture."""
+"""Words that show the kind of a result, in this order: a place `last_frame_url` of a video model is a picture."""
 _MAKES_CLIPS: Final = re.compile(r"video|\bclips?\b|t2v|i2v")
 _PICTURE_MODEL: Final = re.compile(r"image")
 _INLINE: Final = frozenset({"b64_json", "bytesBase64Encoded"})
@@ -47,11 +47,11 @@ _TALKING: Final[Mapping[str, Sequence[Place]]] = {
     "content": (Place("/content/*[type=text]/text", Kind.STRING, Found.TEXT),),
     "output": (Place("/output/*/content/*[type=output_text]/text", Kind.STRING, Found.TEXT),),
 }
-"""Answers in the forms of the large language APIs, known by a field at their top: their schemas do not go so deep."""
+"""Answers in the forms of the large language APIs, recognized by a top-level field: their schemas are not that deep."""
 
 
 def places_of(model: Model) -> tuple[Place, ...]:
-    """Where the answers of a model have its results, the most telling first."""
+    """Where the answers of a model have its results, the most specific first."""
     media_type, schema = _answer(model)
     if schema is None and media_type is not None and (kind := _kind_of_type(media_type)) is not None:
         return (Place("", kind, Found.WHOLE),)
@@ -72,7 +72,7 @@ def places_of(model: Model) -> tuple[Place, ...]:
 def outputs_of(places: Sequence[Place]) -> tuple[NodeOutput, ...]:
     """The outputs of a node with results at such places: one for each kind, the kind of the first place first.
 
-    A text beside media comes last; a model that tells nothing of its answers gives them whole, as JSON.
+    A text beside media comes last; where nothing is known of a model's answers, they are whole, as JSON.
     """
     kinds = list(dict.fromkeys(place.kind for place in places))
     kinds.sort(key=lambda kind: kind is Kind.STRING)
@@ -139,7 +139,7 @@ def _kinds(model: Model, at: Pointer) -> tuple[Kind, ...]:
 
 
 def _kind_by_name(at: Pointer) -> Kind | None:
-    """What the last parts of a place tell, the innermost first."""
+    """The kind that the last parts of a place show, the innermost first."""
     for part in reversed(at):
         for kind, words in _WORDS.items():
             if words.search(part.lower()):
@@ -148,7 +148,7 @@ def _kind_by_name(at: Pointer) -> Kind | None:
 
 
 def _of_model(model: Model) -> tuple[Kind, ...]:
-    """What a model makes, as far as names can tell: its own, its operations', those of its inputs."""
+    """What a model makes, judged by names: its own, its operations', and those of its inputs."""
     operations = {operation.name for operation in model.operations}
     if {"image", "video"} <= operations:
         return (Kind.IMAGE, Kind.VIDEO)

@@ -11,7 +11,7 @@ import msgspec
 from fairlead.domain.faults import Violation
 
 VIOLATIONS_MAX: Final = 50
-"""At most this many failing fields are reported; a body of nonsense must not make a larger answer than itself."""
+"""At most this many failing fields are reported, so that an answer is not larger than a body of nonsense."""
 _MESSAGE_MAX: Final = 300
 _ECHO_MAX: Final = 200
 
@@ -36,10 +36,10 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 class InputSchema:
     """A JSON Schema (draft 2020-12) for a model's body; whatever jsonschema_rs raises for one that cannot be used.
 
-    Patterns are matched in linear time, so that a body cannot make a schema's expression run away. It is compiled when
-    it is made, so that a bad one is found, and again for the first body: that takes a tenth of a millisecond, and the
-    compiled schemas of a whole catalog take more memory than anything else of it. The document is kept as text, which
-    is a tenth of its dictionaries.
+    Patterns are matched in linear time, so that no body can make a schema's expression run for long. It is compiled
+    when it is made, so that a bad one is found, and again for the first body: that takes a tenth of a millisecond, and
+    the compiled schemas would take more memory than all the rest of the catalog. The document is kept as text, which is
+    a tenth of its dictionaries.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ class InputSchema:
 
     @functools.cached_property
     def is_valid(self) -> Callable[[object], bool]:
-        """Says whether a body has no violations; a function of the validator's own, as every run asks it."""
+        """Says whether a body has no violations. It is the validator's own function, as every run calls it."""
         return self._validator.is_valid
 
     def violations(self, body: object) -> tuple[Violation, ...]:
@@ -133,7 +133,7 @@ def _unexpected_field(path: tuple[str | int, ...]) -> Violation:
 
 
 def echo(value: object) -> object:
-    """Echo a small scalar back; long texts (prompts, inline images) and containers stay out of the answer."""
+    """Repeat a small scalar; long texts (prompts, inline images) and containers stay out of the answer."""
     is_number = isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= _ECHO_MAX)
     if is_number or (isinstance(value, str) and len(value) <= _ECHO_MAX):
         return value

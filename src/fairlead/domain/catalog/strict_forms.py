@@ -1,7 +1,7 @@
-"""Bodies in a provider's own form (S-01): what a leg lets them say, and which operation they mean.
+"""Bodies in a provider's own form (S-01): what a leg allows in them, and which operation they ask for.
 
-Such a body reaches the provider byte for byte. Whatever could make the provider do something else than was priced is
-therefore refused, and never rewritten: another value of a fixed field, and any field that the leg does not name.
+Such a body reaches the provider byte for byte. So anything that could make the provider do something other than what
+was priced is refused, and never rewritten: another value of a fixed field, and any field that the leg does not name.
 """
 
 import re
@@ -32,7 +32,7 @@ class StrictField(msgspec.Struct, frozen=True):
 
 
 class _Node:
-    """A place on the way to fields: what may stand there, and what may stand in it."""
+    """A place on the path to fields: the values it may have, and the fields in it."""
 
     __slots__ = ("field", "inside")
 
@@ -42,7 +42,7 @@ class _Node:
 
 
 class StrictForm:
-    """What a strict body of one leg may say. `operations` are those the leg serves, in their order."""
+    """What a strict body of one leg may hold. `operations` are those the leg serves, in their order."""
 
     def __init__(self, fields: Sequence[StrictField], operations: tuple[Operation, ...]) -> None:
         self.fields = tuple(fields)
@@ -55,11 +55,11 @@ class StrictForm:
             node.field = one
 
     def operation(self, body: object) -> Operation:
-        """What a body asks for; the last operation where no conditions single out another."""
+        """The operation that a body asks for; the last one where the conditions of no other hold."""
         return meant(self.operations, body)
 
     def allows(self, pointer: Pointer) -> bool:
-        """Whether a body may say something at a place, or in it."""
+        """Whether a body may have a value at a place, or in it."""
         node: _Node | None = self._root
         for part in pointer:
             node = None if node is None else node.inside.get(part, node.inside.get("*") if part.isdecimal() else None)

@@ -1,7 +1,7 @@
-"""Translations (R-12): one model's native body in another provider's words, and that provider's answer in ours.
+"""Translations (R-12): a model's native body in another provider's form, and that provider's answer in the native form.
 
-A translation is data: fields that move, values that are spelled differently, constants, and what cannot be said.
-Everything a body says that no field carries over is dropped, and each drop is named with its reason.
+A translation is data: fields that move, values that are spelled differently, constants, and what cannot be expressed.
+Everything in a body that no field carries over is dropped, and each drop is named with its reason.
 """
 
 import copy
@@ -37,9 +37,9 @@ class Move(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True):
     """How to speak to a provider that serves another provider's model.
 
-    `dropped` gives reasons for fields by their pointers; `implied` are places that say nothing of their own, such as
-    the kind of an item whose content is moved. Without `answer` moves the provider's answer stays raw. An
-    answer that lacks one of the `require`d places after translation stays raw as well.
+    `dropped` gives reasons for fields by their pointers; `implied` are places without information of their own, such as
+    the kind of an item whose content is moved. Without `answer` moves the provider's answer stays raw. An answer that
+    lacks one of the `require`d places after translation stays raw as well.
     """
 
     moves: tuple[Move, ...]
@@ -52,7 +52,7 @@ class Translation(msgspec.Struct, frozen=True):
 
 
 class Translated(msgspec.Struct, frozen=True):
-    """A body in a provider's words, and what could not be said in them: `field: reason` each."""
+    """A body in a provider's form, and what could not be expressed in it: `field: reason` each."""
 
     body: dict[str, object]
     dropped: tuple[str, ...]
@@ -63,7 +63,7 @@ class CannotExpressError(Exception):
 
 
 def translate(translation: Translation, body: Mapping[str, object]) -> Translated:
-    """Say a native body in a provider's words."""
+    """Translate a native body into a provider's form."""
     target: dict[str, object] = {}
     for pointer, value in translation.constants:
         put(target, pointer, copy.deepcopy(value))
@@ -79,7 +79,7 @@ def translate(translation: Translation, body: Mapping[str, object]) -> Translate
 
 
 def translate_back(translation: Translation, answer: object) -> dict[str, object] | None:
-    """A provider's answer in the native form, with what it says beyond that; None where that cannot be done."""
+    """A provider's answer in the native form, with its additional fields; None where that cannot be done."""
     if not translation.answer or not isinstance(answer, dict):
         return None
     native: dict[str, object] = {}
@@ -111,13 +111,13 @@ def _carry(move: Move, source: Mapping[str, object], target: dict[str, object]) 
             yield from _covering(move, found[0][0], target)
         else:
             yield from _set(move, found[0], target)
-    except ValueError as error:  # the body has something where the target needs room
+    except ValueError as error:  # the body has another value where the target would go
         raise CannotExpressError from error
     yield from _filter_pointers(move, found[0])
 
 
 def _filter_pointers(move: Move, found: Sequence[tuple[Pointer, object]]) -> Iterator[Pointer]:
-    """What a source's filter looked at: `role` of `*[role=first_frame]` has said what it had to."""
+    """The places that a source's filter has read: `role` in `*[role=first_frame]` carries no other information."""
     for depth, part in enumerate(move.sources[0]):
         name = part[2:].partition("=")[0] if part.startswith("*[") else None
         if name is not None:
@@ -155,7 +155,7 @@ def _spell(move: Move, value: object) -> object:
         return copy.deepcopy(move.values[text])
     if move.kind is not None:
         value = _as_kind(move.kind, value)
-    # A copy: another field may be put into what was carried, which is still the caller's body.
+    # A copy, because a later field may be written into the value, which is still part of the caller's body.
     return copy.deepcopy(value) if move.form is None else move.form.replace("{}", _scalar(value))
 
 
@@ -206,7 +206,7 @@ def _find_uncarried(document: object, carried: set[Pointer], above: Pointer = ()
 
 
 def _remainder(document: object, carried: set[Pointer]) -> dict[str, object]:
-    """What an answer says beyond what was carried over: unknown fields survive the way back."""
+    """The fields of an answer that were not carried over: unknown fields are kept."""
     rest: dict[str, object] = {}
     for name, value in _members(document):
         touched = {one[1:] for one in carried if one[:1] == (name,)}
@@ -218,7 +218,7 @@ def _remainder(document: object, carried: set[Pointer]) -> dict[str, object]:
 
 
 def _add(native: dict[str, object], rest: Mapping[str, object]) -> None:
-    """Add what an answer says beyond, beside what was carried over and never over it."""
+    """Add the additional fields of an answer beside what was carried over, never replacing it."""
     for name, value in rest.items():
         known = native.setdefault(name, value)
         if known is not value and isinstance(known, dict) and isinstance(value, dict):

@@ -24,7 +24,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class AssetReference(msgspec.Struct, frozen=True):
-    """An asset that a node names: by its id, and by its hash where it says one. `id` is None where it names none."""
+    """An asset that a node names: by its id, and by its hash where it has one. `id` is None where it has none."""
 
     node_id: str
     class_type: str | None
@@ -75,7 +75,7 @@ def with_names(workflow: bytes, names: Mapping[str, str]) -> bytes:
 
 
 def told_of_assets(missing: Sequence[AssetReference]) -> SubmissionRefused:
-    """The refusal of a workflow that names assets there are not: fifty nodes of it."""
+    """The refusal of a workflow that names missing assets; it lists up to fifty of its nodes."""
     nodes: dict[str, dict[str, object]] = {}
     found: dict[str, list[dict[str, str]]] = {}
     for reference in missing:
@@ -92,7 +92,7 @@ def told_of_assets(missing: Sequence[AssetReference]) -> SubmissionRefused:
 
 
 def _is_marked(workflow: bytes) -> bool:
-    """Whether the mark is in it. A search keeps the interpreter lock: one of 16 MiB may keep it for 100 ms."""
+    """Whether a document has the mark. A search holds the interpreter lock, in 16 MiB for up to 100 ms."""
     starts = range(0, len(workflow), _SEARCHED_AT_ONCE)
     return any(workflow.find(_MARK, at, at + _SEARCHED_AT_ONCE + len(_MARK) - 1) >= 0 for at in starts)
 
@@ -103,7 +103,7 @@ def _rewritten(workflow: bytes, replace: _Replace) -> bytes:
     try:
         return _encode({node_id: _rewritten_node(node_id, raw, replace) for node_id, raw in _nodes(workflow)})
     except (msgspec.DecodeError, RecursionError):
-        return workflow  # which is refused for what it is
+        return workflow  # which its reader refuses
 
 
 def _nodes(workflow: bytes) -> Iterator[tuple[str, msgspec.Raw]]:
@@ -128,7 +128,7 @@ def _rewritten_node(node_id: str, raw: msgspec.Raw, replace: _Replace) -> msgspe
 
 
 def _rewritten_value(raw: msgspec.Raw, node_id: str, class_type: str, replace: _Replace, depth: int) -> msgspec.Raw:
-    """A value with every reference in it replaced. What is nested deeper than any reference stays."""
+    """A value with every reference in it replaced. What is nested more deeply than a reference can be stays."""
     value = bytes(raw)
     if _MARK not in value or depth == 0:
         return raw

@@ -1,4 +1,4 @@
-"""What is written of a job, each with everything it needs. Times are in ms since 1970."""
+"""The entries that are written about jobs, each with everything it needs. Times are in ms since 1970."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from fairlead.domain.work.pools import DEFAULT_POOL
 
 
 class NewEvent(msgspec.Struct, frozen=True):
-    """An event to be kept: `number` counts those of its job from 1."""
+    """An event to be stored: `number` counts those of its job from 1."""
 
     number: int
     kind: str
@@ -60,7 +60,7 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 class JobProgress(msgspec.Struct, frozen=True):
-    """How far a job is that is executed, and its events since the last entry."""
+    """The progress of a job that is executed, and its events since the last entry."""
 
     job_id: str
     workspace_id: str
@@ -71,7 +71,7 @@ class JobProgress(msgspec.Struct, frozen=True):
 
 
 class JobEnding(msgspec.Struct, frozen=True):
-    """The end of a job: the state it ends in, what its nodes have shown, why it failed, its last events.
+    """The end of a job: the state it ends in, the outputs of its nodes, why it failed, its last events.
 
     It is forgotten at `expires_at`; the files of earlier jobs that it has `shown_again`, by kind and name, not before
     that. A job that was cancelled while it succeeded has succeeded; one that was cancelled and went on for too long has
@@ -92,11 +92,11 @@ class JobEnding(msgspec.Struct, frozen=True):
 
 
 class JobCancel(msgspec.Struct, frozen=True):
-    """A job is not wanted any more: one that waits ends here, of one that is executed it is noted.
+    """A job is to be cancelled: one that waits ends at once, for one that is executed the request is recorded.
 
-    `only` names the states it may be found in. The `cause` is the caller's `cancel`; or it was `expire`, or `abandon`
-    with the `failure` that tells of it, as JSON. The audit log says that it was done `by` somebody who administers;
-    None for its submitter, and for what no person does.
+    `only` names the states it may be found in. The `cause` is the caller's `cancel`, or `expire`, or `abandon` with its
+    `failure` as JSON. The audit log says that it was done `by` somebody who administers; None for its submitter, and
+    for what no person does.
     """
 
     job_id: str
@@ -113,17 +113,17 @@ JobEntry: TypeAlias = Submission | Claim | JobProgress | JobEnding | JobCancel |
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """The job is durable: its number, and where it stands."""
+    """The job is durable: its number and its state."""
 
     number: int
     state: JobState
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """The job is the claiming server's, for this attempt; `events` were kept of earlier ones.
+    """The job belongs to the claiming server, for this attempt; `events` were stored by earlier ones.
 
-    Where the subscription `is_inactive` by now, the job is not to be executed. In `crashes` of the earlier attempts its
-    server fell silent.
+    Where the subscription `is_inactive` by now, the job is not to be executed. `crashes` is how many earlier attempts
+    ended because their server fell silent.
     """
 
     attempt: int

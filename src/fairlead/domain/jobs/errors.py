@@ -13,7 +13,7 @@ CRASH: Final = "EngineCrashError"
 TOO_MUCH: Final = "TooMuchOutputError"
 DEPLOYMENT_DELETED: Final = "DeploymentDeletedError"
 INTERNAL: Final = "InternalError"
-"""We failed. Callers of the jobs API are told of it as of a node that has failed."""
+"""The server failed. The jobs API reports it like a node that has failed."""
 
 JOB_ERRORS: Final = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What is told of a job. There are a few events for each node, never one with all nodes.
+"""The events of a job. There are a few for each node, never one with all nodes.
 
 The events of an execution are made by the engine, in a process of its own. All events may travel between servers. Hence
 structs, which msgspec encodes as they are, each with its name.
@@ -11,7 +11,7 @@ import msgspec
 
 
 class ShownValues(dict[str, object]):
-    """What a node shows, with the `json` of it: encoded once, for everyone who keeps it, measures it or sends it."""
+    """The output of a node, with its `json`, which is encoded once for storing, measuring and sending."""
 
     __slots__ = ("json",)
 
@@ -33,7 +33,7 @@ class ShownValues(dict[str, object]):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A node as those who watch know it: by its own id, where to show it, what made it, and where that stands."""
+    """A node as watchers know it: its own id, the node to show it at, the node that made it, and that one's place."""
 
     node: str
     display: str
@@ -47,7 +47,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a node could not be executed. Inputs are shortened; `executed` are the nodes that were before."""
+    """Why a node could not be executed. Inputs are shortened; `executed` are the nodes that were executed before."""
 
     place: Place
     node_type: str
@@ -63,7 +63,7 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cached(msgspec.Struct, frozen=True, tag=True):
-    """The nodes whose results are there already."""
+    """The nodes whose results are cached."""
 
     nodes: Sequence[str]
 
@@ -75,7 +75,7 @@ class Executing(msgspec.Struct, frozen=True, tag=True):
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
-    """A node is this far."""
+    """The progress of a node."""
 
     place: Place
     value: float
@@ -83,14 +83,14 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 
 
 class Executed(msgspec.Struct, frozen=True, tag=True):
-    """A node has something to show."""
+    """A node has an output."""
 
     place: Place
     ui: Mapping[str, Any]
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True):
-    """A node that was executing is through."""
+    """A node that was executing has finished."""
 
     place: Place
 
@@ -104,7 +104,7 @@ class Stopped(msgspec.Struct, frozen=True, tag=True):
 
 
 class Succeeded(msgspec.Struct, frozen=True, tag=True):
-    """Everything that could be made was."""
+    """The execution has ended, and every output that could be made was made."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -115,7 +115,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Interrupted(msgspec.Struct, frozen=True, tag=True):
-    """The execution was not wanted any more; `place` is the node that was executing, if one was."""
+    """The execution was cancelled; `place` is the node that was executing, if one was."""
 
     place: Place | None
     node_type: str | None
@@ -141,7 +141,7 @@ class Notice(msgspec.Struct, frozen=True, tag=True):
 
 
 class Preview(msgspec.Struct, frozen=True, tag=True):
-    """What a node has made so far. `image_type` is image/jpeg or image/png."""
+    """A preview of what a node makes. `image_type` is image/jpeg or image/png."""
 
     place: Place
     image_type: str
@@ -149,20 +149,20 @@ class Preview(msgspec.Struct, frozen=True, tag=True):
 
 
 class ProgressText(msgspec.Struct, frozen=True, tag=True):
-    """A word of a node about its progress."""
+    """A text of a node about its progress."""
 
     place: Place
     text: str
 
 
 class Counted(msgspec.Struct, frozen=True, tag=True):
-    """How many nodes of the job are done, as the database has it: told where its single events are not heard."""
+    """How many nodes of the job are done, according to the database; sent where its single events do not arrive."""
 
     nodes_done: int
 
 
 JobEvent: TypeAlias = Event | QueueChanged | Notice | Preview | ProgressText | Counted
-"""All that those who watch are told. Only events of the execution are kept with the job; the others are told live."""
+"""Everything that is sent to watchers. Events of the execution are stored with the job; the others are live only."""
 
 
 class EventEnvelope(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Why something that was asked about jobs cannot be done, as data; each API words them in its own envelope.
+"""Why a request about jobs fails, as data; each API puts these into its own envelope.
 
 Faults that jobs share with everything else (no credential, the database is away) are those of `domain/faults.py`.
 """
@@ -12,7 +12,7 @@ import msgspec
 class InvalidWorkflow(msgspec.Struct, frozen=True):
     """The workflow cannot be executed: `type`, `message`, `details` and `extra_info` of `error`, and faults by node.
 
-    `missing` are the names it has of files that there are not.
+    `missing` are the names of files in it that do not exist.
     """
 
     error: Mapping[str, object]
@@ -21,14 +21,14 @@ class InvalidWorkflow(msgspec.Struct, frozen=True):
 
 
 class BadSubmission(msgspec.Struct, frozen=True):
-    """What was submitted around the workflow cannot be used: which part of it, and why."""
+    """A part of a submission other than the workflow cannot be used: which part, and why."""
 
     type: str
     message: str
 
 
 class DuplicateJob(msgspec.Struct, frozen=True):
-    """The caller chose an id for the job by which another one of the workspace is known."""
+    """The caller chose an id for the job that another one of the workspace has."""
 
     public_id: str
 
@@ -47,7 +47,7 @@ class JobQueueFull(msgspec.Struct, frozen=True):
 
 
 class JobNotFound(msgspec.Struct, frozen=True):
-    """The workspace has no such job; one of another workspace cannot be told from one there never was."""
+    """The workspace has no such job; one of another workspace looks like one that never existed."""
 
     job_id: str
 
@@ -59,7 +59,7 @@ class FileNotFound(msgspec.Struct, frozen=True):
 
 
 class FileExists(msgspec.Struct, frozen=True):
-    """A file that was not to be replaced is there already."""
+    """A file exists already, and was not to be replaced."""
 
     name: str
 
@@ -77,7 +77,7 @@ class FileTooLarge(msgspec.Struct, frozen=True):
 
 
 class TooManyUploads(msgspec.Struct, frozen=True):
-    """As many files as the workspace's share are being received already, and none was done in time."""
+    """The workspace already sends as many files as its share allows, and none was complete in time."""
 
     retry_after: int = 10
 
@@ -96,7 +96,7 @@ class EngineUnavailable(msgspec.Struct, frozen=True):
 
 
 class SubmissionRefused(msgspec.Struct, frozen=True):
-    """The workflow cannot be made a job: the code callers know it by, and what is wrong, node by node (J-08)."""
+    """The workflow cannot become a job: the code for callers, and what is wrong, node by node (J-08)."""
 
     code: Literal["invalid_workflow", "missing_asset"]
     message: str
@@ -104,7 +104,7 @@ class SubmissionRefused(msgspec.Struct, frozen=True):
 
 
 class BadLabels(msgspec.Struct, frozen=True):
-    """The labels of a submission break a rule; `key` is that of the one that does, None where it is their number."""
+    """The labels of a submission break a rule; `key` is that of the label that does, None where there are too many."""
 
     detail: str
     key: str | None = None
@@ -121,7 +121,7 @@ class BadFilter(msgspec.Struct, frozen=True):
 
 
 class BadCursor(msgspec.Struct, frozen=True):
-    """A list was asked to go on at what is no position (J-03)."""
+    """A list was asked for with a bad cursor (J-03)."""
 
 
 class TooManyStreams(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Why a workflow was refused, node by node and within bounds (J-08).
 
-What a refusal names is bounded: fifty nodes, ten classes that there are not. More are counted.
+What a refusal names is bounded: fifty nodes, ten unknown classes. Further ones are counted.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -13,13 +13,13 @@ from fairlead.domain.jobs.faults import InvalidWorkflow, SubmissionRefused
 NODES_MAX: Final = 50
 CLASSES_MAX: Final = 10
 BROWSER_CLASSES: Final = frozenset({"RecordAudio"})
-"""Classes whose nodes wait for somebody in front of a browser."""
+"""Classes whose nodes wait for a person at a browser."""
 _NAME_MAX: Final = 1_000
 _nodes: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Node(msgspec.Struct, frozen=True):
-    """As much of a node as says whether it is one."""
+    """The part of a node that shows whether it is one."""
 
     class_type: msgspec.Raw = msgspec.Raw(b"null")
     inputs: msgspec.Raw = msgspec.Raw(b"null")
@@ -38,10 +38,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings_of(workflow: bytes, known: Container[str]) -> SubmissionRefused | None:
-    """What can be told of a refused workflow from its nodes alone; None where they are in order, each by itself.
+    """What is wrong with the nodes of a refused workflow, each by itself; None where nothing is.
 
-    `known` are the classes of nodes there are. Nodes that are none come first, then those that wait for a browser,
-    then those of unknown classes: one kind is told at a time.
+    `known` are the classes of nodes that exist. Malformed nodes come first, then those that wait for a browser, then
+    those of unknown classes: one kind is reported at a time.
     """
     try:
         nodes = _nodes.decode(workflow)
@@ -62,7 +62,7 @@ def findings_of(workflow: bytes, known: Container[str]) -> SubmissionRefused | N
 
 
 def told_of_engine(fault: InvalidWorkflow) -> SubmissionRefused:
-    """The engine's own refusal; where nothing is wrong but files that there are not, its code says so."""
+    """The engine's own refusal; its code says so where only files are missing."""
     errors = list(_engine_errors(fault.node_errors))
     message = str(fault.error.get("message", "The workflow cannot be executed."))
     shown = {node_id: told for node_id, told, _ in errors[:NODES_MAX]}
@@ -92,7 +92,7 @@ def _engine_errors(node_errors: Mapping[str, Any]) -> Iterator[tuple[str, dict[s
 
 
 def _read(node_id: str, raw: msgspec.Raw) -> Finding | str:
-    """The class of a node, or why it is none."""
+    """The class of a node, or why it has none."""
     if not bytes(raw).startswith(b"{"):
         return Finding(node_id, None, "invalid_node", "A node must be an object.")
     try:

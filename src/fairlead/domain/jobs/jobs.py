@@ -10,13 +10,13 @@ from fairlead.domain.work.entries import DocumentBlob
 
 
 class NewJob(msgspec.Struct, frozen=True):
-    """A workflow as a caller submits it, whichever API he speaks.
+    """A workflow as a caller submits it to any of the APIs.
 
-    `workflow` is the graph and `extra` what came beside it without any key, both JSON objects. `partner_key` is the
+    `workflow` is the graph and `extra` the data sent with it, without keys; both are JSON objects. `partner_key` is the
     key that pays for partner nodes, as it was sent. `chosen_id` is the public id the caller chose, `targets` the output
-    nodes he wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are kept as they
-    are. With an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it names by
-    id. With a `placement` it was sent to a deployment.
+    nodes he wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are stored
+    unchanged. With an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it
+    names by id. With a `placement` it was sent to a deployment.
     """
 
     workflow: bytes
@@ -32,7 +32,7 @@ class NewJob(msgspec.Struct, frozen=True):
 
 
 class SubmittedJob(msgspec.Struct, frozen=True):
-    """A job that is durable: its public id, its number in its workspace, and what is wrong with outputs left out.
+    """A durable job: its public id, its number in its workspace, and what is wrong with outputs that were left out.
 
     `node_errors` is a JSON object of faults by node (engine-wire, 2.1).
     """
@@ -50,11 +50,11 @@ class JobDocuments(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job as the books know it, by its own `id`; callers know it by its public one, and never see the other.
+    """A stored job. `id` is its own; callers know it by its public one, and never see the other.
 
     `workflow` and `extra` are None where they were not asked for, or are still in the blob of `documents`. `outputs` is
-    a JSON object of what nodes have shown, `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`,
-    or of an `Interrupted`. `labels` is JSON of an object of texts, None for none.
+    a JSON object of the outputs of nodes, `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`, or
+    of an `Interrupted`. `labels` is JSON of an object of texts, None for none.
     """
 
     id: str
@@ -84,7 +84,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def public_id(self) -> str:
-        """What callers know it by: the id its submitter chose, or else its own. Unique within its workspace (C-04)."""
+        """The id that callers use: the one its submitter chose, or else its own. Unique within its workspace (C-04)."""
         return self.chosen_id or self.id
 
 
@@ -96,12 +96,12 @@ class JobLifetime(msgspec.Struct, frozen=True):
     kept: int
 
     def end_of(self, job: Job) -> int:
-        """When a job is forgotten; of one that has not ended, the latest time at which that can be."""
+        """When a job expires; for one that has not ended, the latest time at which it can."""
         return job.created_at + self.waits + self.runs + self.kept if job.expires_at is None else job.expires_at
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """An event of a job as it is kept: its kind, the event as JSON, and when it was."""
+    """An event of a job as it is stored: its kind, the event as JSON, and its time."""
 
     number: int
     kind: str
@@ -110,7 +110,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class JobQuery(msgspec.Struct, frozen=True):
-    """Which jobs of a workspace are asked for. `after` is the number of the job behind which to go on."""
+    """A query for jobs of a workspace. `after` is the number of the job after which to go on."""
 
     states: frozenset[JobState] | None = None
     limit: int = 100
@@ -121,12 +121,11 @@ class JobQuery(msgspec.Struct, frozen=True):
 
 
 class LiveJob(msgspec.Struct, frozen=True):
-    """A job that a server has claimed: what its execution needs. `events` were kept of earlier attempts.
+    """A job that a server has claimed: what its execution needs. `events` were stored by earlier attempts.
 
-    Everything that is done for it goes by its own `id`; those who watch are told the public one.
-
-    One with a `start_blocker`, a kind of error (domain/jobs/errors.py), is ended with it instead of being executed.
-    `packs` are the node packs with which it is executed.
+    The server uses its own `id` for everything; watchers get the public one. A job with a `start_blocker`, a kind of
+    error (domain/jobs/errors.py), is ended with it instead of being executed. `packs` are the node packs with which it
+    is executed.
     """
 
     id: str

@@ -16,12 +16,12 @@ LABELS_MAX: Final = 16
 VALUE_BYTES_MAX: Final = 256
 _KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 _FORBIDDEN: Final = re.compile("[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that turn the direction of what stands around them."""
+"""Control characters, and those that change the direction of the text around them."""
 _KEY_SHOWN: Final = 100
 
 
 class LabelFilter(msgspec.Struct, frozen=True):
-    """A label that listed jobs have, exactly."""
+    """A label that listed jobs must have."""
 
     key: str
     value: str
@@ -30,7 +30,7 @@ class LabelFilter(msgspec.Struct, frozen=True):
 class ListQuery(msgspec.Struct, frozen=True):
     """Which jobs of a workspace are to be listed, the newest first: those before a number, with all of some labels.
 
-    With a `deployment_id` they are those that were sent there, with a `state` those in it.
+    With a `deployment_id` only those that were sent there, with a `state` only those in it.
     """
 
     limit: int = PAGE_MAX
@@ -54,14 +54,14 @@ class ListedJob(msgspec.Struct, frozen=True):
 
     @property
     def public_id(self) -> str:
-        """What callers know it by, as of `Job`."""
+        """The id that callers use, as in `Job`."""
         return self.chosen_id or self.id
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """A page of a list, and the number before which the next one goes on; None where there is no next one.
+    """A page of a list, and the number before which the next one goes on; None on the last page.
 
-    A page may have fewer jobs than were asked for, and none, although there are more: a search stops after a while.
+    A page may have fewer jobs than were asked for, or none, although there are more: a search stops after a while.
     """
 
     jobs: Sequence[ListedJob]

@@ -1,4 +1,4 @@
-"""What the nodes of a job have made, one by one: files by name, and texts (J-13, K-02)."""
+"""The outputs of a job's nodes, one by one: files by name, and texts (J-13, K-02)."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,15 +9,15 @@ import msgspec
 from fairlead.domain.jobs.events import Event, Executed, Place, Started
 
 SHOWN_BYTES_MAX: Final = 2 * 2**20
-"""How many bytes of JSON the nodes of a job may show, all of them together."""
+"""How many bytes of JSON the outputs of a job's nodes may take together."""
 SHOWS_TOO_MUCH: Final = (
     f"The nodes of this workflow show more than {SHOWN_BYTES_MAX // 2**20} MiB of JSON, which is the most that is kept"
     " of a job."
 )
 OUTPUTS_MAX: Final = 1_000
-"""How many outputs of a job are told."""
+"""How many outputs of a job are listed."""
 TEXT_CHARACTERS_MAX: Final = 100_000
-"""How many characters of a text stand in the job; its asset has all of them."""
+"""How many characters of a text the job itself has; its asset has all of them."""
 _KINDS: Final = ("image", "video", "audio", "text")
 _LATENTS: Final = "latents"
 _LATENT_EXTENSION: Final = ".latent"
@@ -25,7 +25,7 @@ _FOLDERS: Final = frozenset({"output", "temp", "input"})
 
 
 class ShownFile(msgspec.Struct, frozen=True):
-    """A file that a node has shown: its name, whether it is an output or a temporary one, and whether a latent."""
+    """A file among the outputs of a node: its name, its kind (output or temporary), and whether it is a latent."""
 
     node_id: str
     name: str
@@ -34,17 +34,17 @@ class ShownFile(msgspec.Struct, frozen=True):
 
 
 class ShownText(msgspec.Struct, frozen=True):
-    """A text that a node has shown."""
+    """A text among the outputs of a node."""
 
     node_id: str
     text: str
 
 
 class JobOutput(msgspec.Struct, frozen=True):
-    """Something that a job has made, which is an asset: its id, its BLAKE3, and a signed link, path and query.
+    """An output of a job, which is an asset: its id, its BLAKE3, and the path and query of a signed link.
 
-    `job_id` is the job's public id, `link_expires_at` in ms since 1970. A text also stands in `text`, as far as
-    TEXT_CHARACTERS_MAX. The stored bytes of one that `is_lost` are missing, or too few.
+    `job_id` is the job's public id, `link_expires_at` in ms since 1970. `text` has up to TEXT_CHARACTERS_MAX of a text.
+    The stored bytes of one that `is_lost` are missing, or too few.
     """
 
     job_id: str
@@ -78,16 +78,16 @@ _shown: Final = msgspec.json.Decoder(dict[str, _Shown])
 
 
 def shown_by_job(outputs: bytes | None) -> Sequence[ShownFile | ShownText]:
-    """What the nodes of a job have shown, in the order of their nodes, up to OUTPUTS_MAX; see `Job.outputs`."""
+    """The outputs of a job, in the order of their nodes, up to OUTPUTS_MAX; see `Job.outputs`."""
     shown = _shown.decode(outputs or b"{}")
     found = (item for node in shown.values() for item in shown_by_node(node.place.real_node, node.ui))
     return list(itertools.islice(found, OUTPUTS_MAX))
 
 
 def shown_by_events(events: Sequence[Event]) -> Sequence[ShownFile | ShownText]:
-    """What the nodes of a job that is still executed have shown, by its events: what a node shows again counts once.
+    """The outputs so far of a job that is executed, from its events; the last output of each node counts.
 
-    Events from before the last start are of an attempt that was given up.
+    Events before the last start belong to an attempt that was given up.
     """
     shown: dict[str, Executed] = {}
     for event in events:
@@ -100,7 +100,7 @@ def shown_by_events(events: Sequence[Event]) -> Sequence[ShownFile | ShownText]:
 
 
 def shown_by_node(node_id: str, ui: Mapping[str, object]) -> Iterator[ShownFile | ShownText]:
-    """What a node has shown. Whatever else its user interface is told is passed by."""
+    """The outputs of a node. Anything else in the document for its user interface is ignored."""
     for name, items in ui.items():
         for item in items if isinstance(items, list | tuple) else ():
             match item:

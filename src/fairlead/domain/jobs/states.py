@@ -1,6 +1,6 @@
 """The states of a job, as a table (drawn in docs/states.md).
 
-The five values of the cloud API and the seven of the jobs API are views of them.
+The five statuses of the cloud API and the seven of the jobs API are derived from them.
 """
 
 import enum
@@ -12,24 +12,24 @@ from fairlead.domain.work.states import StateMachine
 
 
 class JobState(enum.StrEnum):
-    """Where a job is."""
+    """The state of a job."""
 
     PARKED = "parked"
     """Submitted; waits for one of the parallel jobs of its workspace's subscription to end."""
     RELEASED = "released"
     """Has a slot of its workspace; waits for an engine host."""
     RUNNING = "running"
-    """A server has it executed."""
+    """A server executes it."""
     CANCELING = "canceling"
-    """It is executed and not wanted any more."""
+    """It is executed, and its cancellation was requested."""
     SUCCEEDED = "succeeded"
-    """Everything that could be made was."""
+    """Every output that could be made was made."""
     FAILED = "failed"
     """A node could not be executed, its engine host died, or its deployment was deleted before it was executed."""
     CANCELED = "canceled"
-    """It was not wanted any more, and is not executed any more, or never was."""
+    """It was cancelled, before or while it was executed."""
     EXPIRED = "expired"
-    """It has waited for too long, and never was executed; or it was executed for too long."""
+    """It has waited for too long and was never executed, or it was executed for too long."""
 
 
 class JobTransition(enum.StrEnum):
@@ -49,7 +49,7 @@ class JobTransition(enum.StrEnum):
 WAITING: Final = frozenset({JobState.PARKED, JobState.RELEASED})
 """Submitted, and claimed by no server."""
 WORKING: Final = frozenset({JobState.RUNNING, JobState.CANCELING})
-"""Somebody's: a server has it executed, or it is taken over."""
+"""Claimed: a server executes it, or it is taken over."""
 LIVE: Final = WAITING | WORKING
 """Not ended. All but the parked occupy a slot of their workspace."""
 

@@ -8,18 +8,18 @@ _PAIR: Final = re.compile(r"([a-z][a-z0-9_-]{0,31})=(-1|[0-9]{1,6})")
 _MOST: Final = 50
 
 DEFAULT: Final = "pro"
-"""What a workspace has that nobody gave another."""
+"""The subscription of a workspace to which none was given."""
 SUBSCRIPTIONS: Final = (("free", 0), ("standard", 1), ("creator", 3), (DEFAULT, 5))
-"""The tiers there are unless a setting says otherwise, with their parallel jobs: 0 is inactive, -1 has no limit."""
+"""The tiers unless a setting says otherwise, with their parallel jobs: 0 is inactive, -1 has no limit."""
 
 
 def first_of(tiers: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """The subscription of a workspace that nobody gave another: `pro` where there is such a tier, else the last."""
+    """The subscription of a workspace to which none was given: `pro` where there is such a tier, else the last."""
     return next((tier for tier in tiers if tier[0] == DEFAULT), tiers[-1])
 
 
 def beyond(tiers: Iterable[tuple[str, int]], places: int) -> tuple[tuple[str, int], ...]:
-    """The tiers that promise more parallel jobs than there are places for, with what they promise."""
+    """The tiers that promise more parallel jobs than there are places, with their number of jobs."""
     return tuple((name, jobs) for name, jobs in tiers if jobs > places)
 
 

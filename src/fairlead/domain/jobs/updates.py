@@ -24,12 +24,12 @@ from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.outputs import JobOutput
 
 _RUNNING_MAX: Final = 8
-"""How many nodes that are executed are kept with the progress of their job."""
+"""How many executing nodes are stored with the progress of their job."""
 Level: TypeAlias = Literal["info", "warning", "error"]
 
 
 class ProgressReport(msgspec.Struct, frozen=True):
-    """How far a job is: nodes that are done of those there are, and the node that is executed, with its own steps."""
+    """The progress of a job: nodes that are done, of how many, and the node that is executed, with its own steps."""
 
     nodes_done: int
     nodes_total: int
@@ -39,13 +39,13 @@ class ProgressReport(msgspec.Struct, frozen=True):
 
 
 class StoredProgress(ProgressReport, frozen=True):
-    """How far a job is as it is kept, with the newest of the nodes that are executed: others show them from there."""
+    """The progress of a job as it is stored, with the newest of the executing nodes, which other servers show."""
 
     running: Sequence[Place] = ()
 
 
 class ProgressCount:
-    """Counts a job's progress. Nodes that others put in their places are not counted: nobody knows how many come."""
+    """Counts a job's progress. Nodes that replace others are not counted, because their number is not known before."""
 
     def __init__(self, nodes_total: int) -> None:
         self._total = nodes_total
@@ -75,7 +75,7 @@ class ProgressCount:
                 pass
 
     def report(self) -> StoredProgress:
-        """How far the job is now."""
+        """The progress of the job now."""
         step, steps = self._step or (None, None)
         done, running = min(len(self._done), self._total), list(self._running.values())
         return StoredProgress(done, self._total, self._current, step, steps, running[-_RUNNING_MAX:])
@@ -90,21 +90,21 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class StatusUpdate(msgspec.Struct, frozen=True):
-    """How the job stands now, and how many wait before it; None for a job that waits no more."""
+    """The state of the job now, and how many wait before it; None for a job that no longer waits."""
 
     job: Job
     ahead: int | None
 
 
 class ProgressUpdate(msgspec.Struct, frozen=True):
-    """How far the job is now; `message` is the last word of its nodes."""
+    """The progress of the job now; `message` is the last text of its nodes about their progress."""
 
     progress: ProgressReport
     message: str | None = None
 
 
 class OutputUpdate(msgspec.Struct, frozen=True):
-    """Something that the job has made."""
+    """An output of the job."""
 
     output: JobOutput
 
@@ -113,7 +113,7 @@ Update: TypeAlias = StatusUpdate | ProgressUpdate | OutputUpdate | LogLine | Pre
 
 
 def log_line(event: Event, at: int) -> LogLine | None:  # noqa: PLR0911 -- one table, a row an event
-    """What the log says of an event; None where it says nothing."""
+    """The log's line for an event; None for an event without one."""
     match event:
         case Started():
             return LogLine("info", "The execution has begun.", at)

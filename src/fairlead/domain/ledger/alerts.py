@@ -1,4 +1,4 @@
-"""What people are told of money: a budget comes to a threshold or refuses a run, or a day is unlike the usual.
+"""Alerts about money: a budget reaches a threshold or refuses a run, or the spending of a day is unusual.
 
 Amounts are in 10^-8 dollars, times in milliseconds since 1970.
 """
@@ -16,7 +16,7 @@ from fairlead.domain.days import day_of
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars
 
 USUAL_DAYS: Final = 28
-"""How many days before today the usual is made of."""
+"""How many days before today the usual spending is computed from."""
 CHANNELS_MAX: Final = 20
 """Alert channels of one workspace."""
 EMAIL_CHARACTERS_MAX: Final = 254
@@ -31,29 +31,29 @@ _EMAIL: Final = re.compile(rf"[A-Za-z0-9._%+'-]{{1,64}}@(?:{_LABEL}\.)+[A-Za-z]{
 
 
 class AlertKind(enum.StrEnum):
-    """Why people are told."""
+    """Why an alert is sent."""
 
     THRESHOLD = "threshold"
-    """What was spent came to a share of a budget."""
+    """The spending has reached a share of a budget."""
     REFUSAL = "refusal"
     """A budget did not cover a run: the first one in its period."""
     ANOMALY = "anomaly"
     """A workspace has spent far more today than it usually does in a day."""
     TEST = "test"
-    """Somebody tries a channel."""
+    """Somebody tests a channel."""
 
 
 class ChannelKind(enum.StrEnum):
-    """By what people are told."""
+    """The kind of an alert channel."""
 
     WEBHOOK = "webhook"
     EMAIL = "email"
     SLACK = "slack"
-    """A webhook that wants Slack's form, `{"text": ...}`, as many chat programs do."""
+    """A webhook in Slack's form, `{"text": ...}`, which many chat programs take."""
 
 
 class BudgetFigures(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A budget at the moment it is told of; `percent` of a threshold, `needed` of a run that was refused.
+    """A budget at the time of an alert. `percent` is set for a threshold, `needed` for a run that was refused.
 
     `since` is the first day of its period.
     """
@@ -70,7 +70,7 @@ class BudgetFigures(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DayFigures(msgspec.Struct, frozen=True):
-    """What a workspace has spent on a day so far, and what it usually does in a whole one."""
+    """What a workspace has spent on a day so far, and what it usually spends on a whole day."""
 
     day: str
     spent: int
@@ -78,7 +78,7 @@ class DayFigures(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """What is told of a workspace, with the figures of that moment; None of a test."""
+    """An alert about a workspace, with the figures of that moment; None for a test."""
 
     id: int
     workspace: str
@@ -96,10 +96,10 @@ class AlertDocument(TypedDict):
 
 
 def unusual_day(day: datetime.date, spent: int, before: Sequence[int]) -> DayFigures | None:
-    """Say that a day is unlike the usual, or None. `before` is what was spent on the days before it that cost anything.
+    """The alert about an unusual day, or None. `before` is what was spent on the earlier days that cost anything.
 
-    The usual is their median; a day is unlike it at three times as much, and a dollar more. Where there were fewer than
-    seven such days there is no usual.
+    Their median is the usual spending; a day is unusual at three times as much, and a dollar more. With fewer than
+    seven such days, no day is unusual.
     """
     if len(before) < _DAYS_NEEDED:
         return None
@@ -110,7 +110,7 @@ def unusual_day(day: datetime.date, spent: int, before: Sequence[int]) -> DayFig
 
 
 def read_figures(kind: AlertKind, text: str) -> BudgetFigures | DayFigures | None:
-    """The figures of an alert as they are kept."""
+    """The figures of an alert as they are stored."""
     match kind:
         case AlertKind.THRESHOLD | AlertKind.REFUSAL:
             return msgspec.json.decode(text, type=BudgetFigures)
@@ -142,7 +142,7 @@ def message_of_alert(alert: Alert) -> str:
 
 
 def document_of_alert(alert: Alert) -> AlertDocument:
-    """An alert as programs are told it."""
+    """An alert as a document for programs."""
     moment = datetime.datetime.fromtimestamp(alert.at / 1000, datetime.UTC).isoformat(timespec="milliseconds")
     data: dict[str, object] = {"workspace": alert.workspace, "message": message_of_alert(alert)}
     match alert.figures:
@@ -159,7 +159,7 @@ def document_of_alert(alert: Alert) -> AlertDocument:
 
 
 def usual_days(now: int) -> tuple[datetime.date, datetime.date]:
-    """Today, and the first of the days that its usual is made of."""
+    """Today, and the first of the days that the usual spending is computed from."""
     today = day_of(now)
     return today, today - datetime.timedelta(days=USUAL_DAYS)
 

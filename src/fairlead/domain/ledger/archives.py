@@ -1,4 +1,4 @@
-"""Archives: runs that ended long ago with all that was booked for them, in files that the ledger can still prove.
+"""Archives: runs that ended long ago with all entries of theirs, in files that the ledger can still prove.
 
 An archive is a file and a record of it. The record has the sums of each workspace, so that balances are proven without
 the file; its checksum covers them, the digest of the file, and the checksum of the archive before it, so that none of
@@ -44,9 +44,9 @@ class ArchivedEvent(msgspec.Struct, frozen=True):
 
 
 class ArchivedRun(msgspec.Struct, frozen=True, tag_field="line", tag="run"):
-    """A line of an archive: a run by the columns of its table, and everything that was kept of it.
+    """A line of an archive: a run by the columns of its table, and everything else that was stored of it.
 
-    Neither its body nor its result is: they were forgotten before.
+    Its body and its result are not there: they were deleted before.
     """
 
     run: Mapping[str, Any]
@@ -184,7 +184,7 @@ def checksum_of(archive: Archive, sums: Iterable[ArchiveSums]) -> str:
 
 
 def wrong_in(archived: ArchivedRun) -> str | None:
-    """What is wrong with the account of an archived run; None where it adds up, as `fairlead audit` asks of others."""
+    """What is wrong with the account of an archived run, by the rules of `fairlead audit`; None where it adds up."""
     run, entries = archived.run, archived.entries
     kinds = [one.kind for one in entries]
     posts, voids = kinds.count(EntryKind.POST), kinds.count(EntryKind.VOID)

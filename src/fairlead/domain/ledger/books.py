@@ -23,7 +23,7 @@ from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 
 UNLIMITED: Final = -1
 COSTLY: Final = 5 * UNITS_PER_DOLLAR
-"""A run that may cost this much counts among the costly ones, which share a quarter of the slots (decisions)."""
+"""A run that may cost this much is a costly one; costly runs share a quarter of the slots (decisions)."""
 
 
 class EntryKind(enum.StrEnum):
@@ -42,12 +42,12 @@ class EntryKind(enum.StrEnum):
 
 
 class Funds(msgspec.Struct, frozen=True):
-    """The figures of a workspace an admission is decided on; amounts in 10^-8 dollars.
+    """The figures of a workspace on which an admission is decided; amounts in 10^-8 dollars.
 
-    `held` is for every run that has not ended; `commitment_limit` None means no cap on what those in flight may be
-    held for. `waiting` counts the queued runs that no worker has claimed, `parked` those of them without a slot, for
-    which `parked_held` is held; `last_place` is the newest number given out in the queue. `budgets` counts the budgets
-    that its runs may count against: where there is none, none is looked up.
+    `held` is for every run that has not ended; `commitment_limit` caps the holds of those in flight; None means no cap.
+    `waiting` counts the queued runs that no worker has claimed, `parked` those of them without a slot, for which
+    `parked_held` is held; `last_place` is the newest number given out in the queue. `budgets` is how many budgets its
+    runs may count against: with none, none is looked up.
     """
 
     billing: Billing
@@ -66,7 +66,7 @@ class Funds(msgspec.Struct, frozen=True):
 
     @property
     def committed(self) -> int:
-        """What the runs in flight are held for (R-23): the parked are not in flight."""
+        """The holds of the runs in flight (R-23); parked runs are not in flight."""
         return self.held - self.parked_held
 
     @property
@@ -80,7 +80,7 @@ class Funds(msgspec.Struct, frozen=True):
         return max(1, self.in_flight_limit // 4)
 
     def available(self) -> int:
-        """What a further run may be held for: the free balance, and for postpaid workspaces what is under the cap."""
+        """The largest hold of a further run: the free balance; for postpaid workspaces also what the cap leaves."""
         overdraft = self.cap if self.billing is Billing.POSTPAID else 0
         return self.balance - self.held + overdraft
 
@@ -149,12 +149,12 @@ class Funds(msgspec.Struct, frozen=True):
 
 
 def refuse_admission(funds: Funds, hold: int) -> Fault | None:
-    """Say why a run may not be admitted, or None: the slot first, then what is committed (R-23), then the money."""
+    """The fault of a run that may not be admitted, or None: for slots, then committed spend (R-23), then money."""
     return refuse_slot(funds, hold) or refuse_hold(funds, hold)
 
 
 def refuse_slot(funds: Funds, hold: int) -> Fault | None:
-    """Say why a run that is held for so much may not have a slot, or None."""
+    """The fault of a run with this hold that may not have a slot, or None."""
     limit = funds.in_flight_limit
     if limit == 0:
         return _blocked_fault()
@@ -167,21 +167,21 @@ def refuse_slot(funds: Funds, hold: int) -> Fault | None:
 
 
 def refuse_commitment(funds: Funds, more: int) -> Fault | None:
-    """Say that the runs in flight may not be held for so much more in all (R-23), or None."""
+    """The fault where this hold would pass the cap on committed spend (R-23), or None."""
     if funds.commitment_limit is not None and funds.committed + more > funds.commitment_limit:
         return _too_much(funds, funds.commitment_limit, more)
     return None
 
 
 def refuse_hold(funds: Funds, more: int) -> Fault | None:
-    """Say why a workspace may not be held for so much more, or None."""
+    """The fault where a workspace cannot pay this hold, or None."""
     if funds.commitment_limit is not None and (fault := refuse_commitment(funds, more)):
         return fault
     return None if more <= funds.available() else _lacks_money(funds, more)
 
 
 def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
-    """Say why a run may not wait for a slot (R-32), or None.
+    """The fault of a run that may not wait for a slot (R-32), or None.
 
     Its money is held while it waits, so that a run that was taken in can be paid when its turn comes. One that could
     never be in flight is refused at once.

@@ -10,7 +10,7 @@ import msgspec
 from fairlead.domain.faults import BudgetExceeded, Fault
 
 THRESHOLDS: Final = (50, 80, 100)
-"""At how many percent of a budget people are told, where nobody chose others."""
+"""The thresholds of alerts, in percent of a budget, where none were chosen."""
 BUDGETS_MAX: Final = 10_000
 """Budgets of one workspace."""
 THRESHOLDS_MAX: Final = 10
@@ -21,7 +21,7 @@ _EVER: Final = datetime.date.min
 
 
 class BudgetPeriod(enum.StrEnum):
-    """After what time a budget is whole again; by the calendar, in UTC."""
+    """The period after which a budget begins again, by the calendar in UTC."""
 
     DAY = "day"
     MONTH = "month"
@@ -30,7 +30,7 @@ class BudgetPeriod(enum.StrEnum):
 
 
 class BudgetScope(enum.StrEnum):
-    """Whose runs count against a budget; in the order in which budgets refuse a run."""
+    """Whose runs count against a budget, in the order in which budgets refuse a run."""
 
     WORKSPACE = "workspace"
     TEAM = "team"
@@ -40,7 +40,7 @@ class BudgetScope(enum.StrEnum):
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """What some runs may cost in a period, in 10^-8 dollars."""
+    """A limit on what some runs may cost in a period, in 10^-8 dollars."""
 
     limit: int
     period: BudgetPeriod
@@ -51,10 +51,7 @@ class NoBudgetError(Exception):
 
 
 def changed_budget(before: Budget | None, limit: int | None, period: BudgetPeriod | None) -> Budget:
-    """A budget of which something is changed: what is None stays as it was, and a new one is for a month.
-
-    NoBudgetError.
-    """
+    """A budget with changes: what is None stays as it was, and a new one is for a month. NoBudgetError."""
     if limit is None:
         if before is None:
             raise NoBudgetError
@@ -74,7 +71,7 @@ def period_start(period: BudgetPeriod, today: datetime.date) -> datetime.date:
 
 
 def target_of(scope: BudgetScope, workspace_id: str, subject: str) -> str:
-    """What a budget of a scope is looked up by: one text, so that an admission finds all of its budgets at once."""
+    """The key of a budget: one text, so that an admission finds all of its budgets at once."""
     return workspace_id if scope is BudgetScope.WORKSPACE else f"{workspace_id} {scope.value} {subject}"
 
 
@@ -97,10 +94,10 @@ def refuse_budget(
     scope: BudgetScope = BudgetScope.KEY,
     subject: str = "",
 ) -> Fault | None:
-    """Say why no more may be held against a budget, or None.
+    """The fault where a hold does not fit into a budget, or None.
 
-    What is held counts like what is spent: a charge never passes its hold, so the budget is never passed either. A run
-    counts in the period in which it ends.
+    Holds count like spending: a charge never passes its hold, so the budget is never passed either. A run counts in the
+    period in which it ends.
     """
     if spent + held + more > budget.limit:
         return BudgetExceeded(budget.limit, budget.period.value, spent, held, more, scope.value, subject)
@@ -108,11 +105,11 @@ def refuse_budget(
 
 
 def crossed_threshold(thresholds: Sequence[int], limit: int, before: int, after: int) -> int | None:
-    """The highest threshold, in percent, that spending has come to on its way from one amount to another; or None."""
+    """The highest threshold, in percent, that spending has reached between one amount and another; or None."""
     crossed = [percent for percent in thresholds if before * 100 < percent * limit <= after * 100]
     return max(crossed, default=None)
 
 
 def is_team(text: str) -> bool:
-    """Whether a team may be called so: up to 64 characters that can be seen, without spaces around them."""
+    """Whether a text may name a team: up to 64 visible characters, without spaces around them."""
     return 0 < len(text) <= TEAM_CHARACTERS_MAX and text.isprintable() and text == text.strip()

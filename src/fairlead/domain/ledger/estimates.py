@@ -1,6 +1,6 @@
-"""What a run will cost, told before it is made (R-30, R-31): exactly, within bounds, or honestly not at all.
+"""What a run will cost (R-30, R-31): exactly, within bounds, or unknown.
 
-The upper bound holds whatever the partner reports: a charge never passes its hold (rates.py). The lower one supposes
+The upper bound holds whatever the partner reports: a charge never passes its hold (rates.py). The lower one assumes
 that the partner makes what was asked for: where it reports less, such as three pictures of four, less is charged.
 """
 
@@ -19,7 +19,7 @@ from fairlead.domain.ledger.strict_rates import price_strictly, quantity_strictl
 
 
 class Source(enum.StrEnum):
-    """How much is known."""
+    """How precise an estimate is."""
 
     EXACT = "exact"
     ESTIMATED = "estimated"
@@ -27,16 +27,16 @@ class Source(enum.StrEnum):
 
 
 class Reason(enum.StrEnum):
-    """Why nothing can be said."""
+    """Why there is no estimate."""
 
     NOT_QUOTABLE = "not_quotable"
-    """The price depends on what the partner reports, or the body does not bound a quantity that is paid for."""
+    """The price depends on the partner's report, or the body does not bound a quantity that is paid for."""
     UNPRICED_MODEL = "unpriced_model"
     """The rate card does not price the request."""
     BYOK = "byok"
     """A queued run with the caller's own key: nothing is charged."""
     PRICING_UNAVAILABLE = "pricing_unavailable"
-    """The card is too old to quote by; a queued run is charged by it all the same."""
+    """The card is too old to quote by; a queued run is nevertheless charged by it."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
     @property
     def is_by_card(self) -> bool:
-        """Whether the prices of a card went into it: it says nothing of the age of prices otherwise (R-31)."""
+        """Whether the prices of a card were used: otherwise the age of prices is not shown (R-31)."""
         return self.reason in (None, Reason.UNPRICED_MODEL)
 
 
@@ -59,7 +59,7 @@ def is_stale(card: RateCard, today: datetime.date) -> bool:
 
 
 def estimate_on(today: datetime.date, card: RateCard, asked: Pricing) -> Estimate:
-    """Estimate the price of a body on a day. The age of a card matters only where a price of it is told."""
+    """Estimate the price of a body on a day. The age of a card matters only where its prices are used."""
     found = estimate(card, asked)
     if found.is_by_card and is_stale(card, today):
         return Estimate(Source.UNKNOWN, reason=Reason.PRICING_UNAVAILABLE)
@@ -96,7 +96,7 @@ def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byo
 
 
 def _least_of(line: Line, asked: Pricing) -> int:
-    """What a component comes to where the partner makes what was asked for, and as cheaply as it may."""
+    """The price of a component where the partner makes what was asked for, at the lowest price that can apply."""
     component = line.component
     wanted = None if component.requested is None or asked.is_strict else component.requested
     is_asked_for = component.measured is None or (wanted is not None and not wanted.bound)
@@ -109,7 +109,7 @@ def _least_of(line: Line, asked: Pricing) -> int:
 
 
 def _upper_bound(component: Component, asked: Pricing) -> Decimal | None:
-    """The most a component can come to for a body; None where neither the body nor the card bounds it."""
+    """The highest price of a component for a body; None where neither the body nor the card bounds it."""
     if asked.is_strict and component.strict is not None and component.strict.quantities:
         found = quantity_strictly(component, asked)
         return None if found is None else min(found, component.most_strictly)
@@ -126,7 +126,7 @@ _WHOLE: Final = Decimal(100)
 def price_lines(card: RateCard, markup: Decimal = NO_MARKUP) -> Iterator[str]:
     """The prices of a card in dollars, a text a component, such as `0.03 to 0.2 per image`.
 
-    They are the vendor's list prices with `markup` percent on top. Multipliers are named behind them.
+    They are the vendor's list prices with `markup` percent on top. Multipliers are named after them.
     """
     for component in card.components:
         yield f"{_range(component, markup)} per {component.unit}"

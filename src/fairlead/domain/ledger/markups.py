@@ -1,4 +1,4 @@
-"""What an operator adds to the vendors' list prices, in percent: for every model, those of a provider, or one."""
+"""What an operator adds to the vendors' list prices, in percent: for all models, those of a provider, or one."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import msgspec
 
 NO_MARKUP: Final = Decimal(0)
 EVERYTHING: Final = "*"
-"""What names every model."""
+"""Stands for every model."""
 _ENTRY: Final = re.compile(r"(?P<name>\*|[a-z0-9_-]+(/[A-Za-z0-9._-]+)?)=(?P<percent>[0-9]{1,4}(\.[0-9]{1,2})?)")
 _MOST: Final = 1000
 _PERCENT_MAX: Final = 1000
@@ -29,7 +29,7 @@ class Markups(msgspec.Struct, frozen=True):
 
 
 def read_markups(text: str) -> Markups:
-    """Read `*=5,openai=10,openai/gpt-image-2=0`; ValueError. A name that is there twice counts as it was last."""
+    """Read `*=5,openai=10,openai/gpt-image-2=0`; ValueError. Of a name that occurs twice the last counts."""
     entries = [_ENTRY.fullmatch(part.strip()) for part in text.split(",")] if text else []
     if len(entries) > _MOST or not all(entries):
         raise ValueError("must be name=percent with commas between, a name being *, a provider or a model's id")

@@ -1,4 +1,4 @@
-"""Money as integers of 10^-8 US dollars, and its two faces: dollars and platform credits."""
+"""Money as integers of 10^-8 US dollars, written as dollars or as platform credits."""
 
 import functools
 import re
@@ -37,7 +37,7 @@ def as_dollars(amount: int) -> str:
 def as_credits(amount: int) -> str:
     """Write an amount in platform credits, rounded half up to two decimals (R-28: $1 = 211 credits).
 
-    Integers only, and remembered: this runs once per answer, and most answers cost what another has cost.
+    Computed with integers, and cached: this runs once per answer, and most answers cost the same as an earlier one.
     """
     hundredths, rest = divmod(abs(amount) * _UNITS_PER_CENT_OF_CREDIT, UNITS_PER_DOLLAR)
     if rest * 2 >= UNITS_PER_DOLLAR:
@@ -50,4 +50,4 @@ def as_credits(amount: int) -> str:
 
 def times(price: int, quantity: Decimal) -> int:
     """Price a quantity: `price` units each, rounded half-even to the nearest 10^-8 dollar."""
-    return round(price * quantity)  # which is half to even for a Decimal
+    return round(price * quantity)  # rounds half to even for a Decimal

@@ -23,27 +23,27 @@ _ONE: Final = Decimal(1)
 _PERCENT: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?%")
 _DIGITS_MAX: Final = 30
 _PLAIN_MAX: Final = 10**18
-"""A number of more digits is read as unknown: arithmetic with it could overflow, and no `at_most` is as large."""
+"""A number of more digits counts as unknown: arithmetic with it could overflow, and no `at_most` is as large."""
 
 
 class Reading(enum.StrEnum):
     """How a factor is read at its place in a body."""
 
     VALUE = "value"
-    """The number that stands there."""
+    """The number at that place."""
     COUNT = "count"
-    """How many values stand there."""
+    """How many values are at that place."""
     LENGTH = "length"
-    """How many characters the texts that stand there have."""
+    """How many characters the texts at that place have."""
     BYTES = "bytes"
-    """How large the whole body is: no text in it has more tokens than that."""
+    """The size of the whole body: no text in it has more tokens than that."""
 
 
 _VALUE: Final = Reading.VALUE
 
 
 class Factor(msgspec.Struct, frozen=True):
-    """A number in the caller's body: read at `at`, or `otherwise` where nothing is; `values` maps texts to numbers."""
+    """A number in the caller's body: read at `at`, `otherwise` where it is absent; `values` maps texts to numbers."""
 
     at: Pointer = ()
     reading: Reading = Reading.VALUE
@@ -54,8 +54,7 @@ class Factor(msgspec.Struct, frozen=True):
 class Requested(msgspec.Struct, frozen=True):
     """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present.
 
-    `plus` are further products that are added. `bound`: it is only the most there can be, such as a limit on output
-    tokens, and says nothing of the least.
+    `plus` are further products that are added. `bound`: it is only an upper bound, such as a limit on output tokens.
     """
 
     product: tuple[Factor, ...]
@@ -68,9 +67,9 @@ class Requested(msgspec.Struct, frozen=True):
 class Measured(msgspec.Struct, frozen=True):
     """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
 
-    `plus` are places of further numbers that are added where they stand. `counted`: how many values stand at that
-    place, instead of the number that does. `capped`: the number is only good up to what was held, so a larger one does
-    not mean that the partner made more than was asked.
+    `plus` are places of further numbers that are added where present. `counted`: the values at that place are counted,
+    instead of reading a number. `capped`: the number is only valid up to what was held, so a larger one does not mean
+    that the partner made more than was asked.
     """
 
     answer: Pointer | None = None
@@ -92,8 +91,8 @@ class Case(msgspec.Struct, frozen=True):
 class Part(msgspec.Struct, frozen=True):
     """A part of a measured quantity that has a price of its own, such as tokens read from a cache; `unit` for people.
 
-    It is found at `answer`, in the units and with the scale of the whole. Where none of `when_any` holds for the body
-    there is no such part to hold for; empty, there always may be.
+    It is found at `answer`, in the units and with the scale of the whole. A body for which none of `when_any` holds has
+    no such part, so nothing is held for it; where `when_any` is empty, any body may have it.
     """
 
     unit: str
@@ -103,10 +102,11 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Multiplier(msgspec.Struct, frozen=True):
-    """By what a price is multiplied for a service tier, a long context or the like; several are multiplied together.
+    """The factor of a price for a service tier, a long context or the like; several are multiplied together.
 
     `name` says for people when it applies. `when` are conditions on the body, which must have more than `size_above`
-    bytes; `answered` are conditions on the answer: until it is there, the dearer of having and not having it is held.
+    bytes; `answered` are conditions on the answer: until it is known, the higher of the prices with and without it is
+    held.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Multiplier(msgspec.Struct, frozen=True):
 
 
 class StrictQuantity(msgspec.Struct, frozen=True):
-    """Where a body in the provider's own form has a quantity; for some operations, or where conditions hold."""
+    """Where a body in the provider's own form has a quantity, for some operations or where conditions hold."""
 
     requested: Requested
     operations: frozenset[str] | None = None
@@ -139,10 +139,9 @@ class StrictPointers(msgspec.Struct, frozen=True):
 class Component:
     """One line of a card: `price` (10^-8 dollars) for each unit of a quantity of at most `at_most` units.
 
-    The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up
-    to whole units where `whole` says so. `at_least` is what an estimate takes for the fewest units where the body does
-    not ask for a number of them; None where nobody can tell before. `parts` of the measured quantity have prices of
-    their own.
+    The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up to
+    whole units where `whole` says so. `at_least` is the estimate's lowest number of units where the body does not ask
+    for one; None where it cannot be known before. `parts` of the measured quantity have prices of their own.
     """
 
     unit: str
@@ -158,7 +157,7 @@ class Component:
     parts: tuple[Part, ...] = ()
     multipliers: tuple[Multiplier, ...] = ()
     is_settled_before: bool = field(init=False)
-    """Whether what is held is what is charged: nothing of it depends on the answer."""
+    """Whether the charge equals the hold, because nothing depends on the answer."""
 
     def __post_init__(self) -> None:
         depends = self.measured is not None or any(one.answered for one in self.multipliers)
@@ -173,7 +172,7 @@ class Component:
 
     @property
     def most_strictly(self) -> Decimal:
-        """The most units that a strict run can be charged for."""
+        """The most units that a run in the provider's own form can be charged for."""
         return self.at_most if self.strict is None else self.strict.at_most
 
 
@@ -181,9 +180,9 @@ class Component:
 class RateCard:
     """The prices of one model on one provider from a date on; charges keep the version they were made with.
 
-    From `stale_after` on nothing is quoted by it, because somebody has to look at the prices again (R-31). `source`
-    is where the vendor publishes them, `checked` the day on which they were last compared with it. `markup` is what
-    the operator adds to them, in percent.
+    From `stale_after` on nothing is quoted by it, because its prices must be checked again (R-31). `source` is where
+    the vendor publishes them, `checked` the day on which they were last compared with it. `markup` is what the operator
+    adds to them, in percent.
     """
 
     version: str
@@ -194,7 +193,7 @@ class RateCard:
     checked: datetime.date | None = None
     markup: Decimal = NO_MARKUP
     label: str = field(init=False)
-    """How the ledger names it: its version, and the markup where there is one, such as `v2+7.5%`."""
+    """Its name in the ledger: the version, and the markup where there is one, such as `v2+7.5%`."""
 
     def __post_init__(self) -> None:
         label = f"{self.version}+{self.markup:f}%" if self.markup else self.version
@@ -202,10 +201,10 @@ class RateCard:
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What one component is held for: its quantity, the price of a unit (10^-8 dollars), and what they come to.
+    """The hold of one component: its quantity, the price of a unit (10^-8 dollars), and their product.
 
-    `factor` is what the markup, and multipliers that are known before the answer, make of the price; `open` are those
-    that the answer decides.
+    `factor` combines the markup and the multipliers that are known before the answer; `open` are those that the answer
+    decides.
     """
 
     component: Component
@@ -217,9 +216,9 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """What a run is held for: the card, its lines, and what they come to (10^-8 dollars).
+    """The hold of a run: the card, its lines, and their sum (10^-8 dollars).
 
-    `least` of the amount is paid whatever the partner reports.
+    `least` is paid whatever the partner reports.
     """
 
     card: RateCard
@@ -229,10 +228,10 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 class Pricing(msgspec.Struct, frozen=True):
-    """What a price depends on before the partner is asked: the body, its size in bytes, and the operation it means.
+    """What a price depends on before the partner is asked: the body, its size in bytes, and its operation.
 
     `defaults` are the model's own for top-level fields the caller left out. `is_strict`: the body is in the provider's
-    own form, which has no such defaults, and is read by the strict pointers of a card.
+    own form, which has no such defaults, and is read with the strict pointers of a card.
     """
 
     body: Mapping[str, object]
@@ -262,7 +261,7 @@ def card_in_force(cards: Sequence[RateCard], today: datetime.date) -> RateCard |
 
 
 def card_named(cards: Sequence[RateCard], label: str) -> RateCard | None:
-    """The card that the ledger names so, with the markup it had then; None when it is gone."""
+    """The card with a name from the ledger, with the markup it had then; None when it was removed."""
     for card in cards:
         if label in (card.version, card.label):
             return card if label == card.label else replace(card, markup=NO_MARKUP)
@@ -286,8 +285,8 @@ def quote(card: RateCard, asked: Pricing) -> Quote:
 
 
 def line_of(card: RateCard, component: Component, quantity: Decimal, price: int, asked: Pricing) -> Line:
-    """What a component is held for at a quantity and a price: as dear as the answer can make it."""
-    if not (component.parts or component.multipliers or card.markup):  # as most are
+    """The hold of a component at a quantity and a price: the most that the answer can make of it."""
+    if not (component.parts or component.multipliers or card.markup):  # the usual case
         return Line(component, quantity, price, price if quantity is _ONE else round(price * quantity))
     factor, most, undecided = _ONE + card.markup / 100, _ONE, []
     for one in component.multipliers:
@@ -336,7 +335,7 @@ def _due(line: Line, answer: object, headers: Mapping[str, str]) -> int:
     if quantity is None or (answer is None and (line.open or component.parts)):
         return line.held
     factor = line.factor
-    if not component.parts and not line.open and factor is _ONE:  # as most are
+    if not component.parts and not line.open and factor is _ONE:  # the usual case
         return round(line.price * quantity)
     for one in line.open:
         if all_hold(one.answered, answer):

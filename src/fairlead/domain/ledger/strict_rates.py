@@ -29,7 +29,7 @@ from fairlead.domain.pointers import MISSING, Condition, Pointer, exact_text_of,
 
 _WHOLE: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _WHOLE_MAX: Final = 10**18
-"""A larger number is taken for this one, which is more than any `at_most`."""
+"""A larger number counts as this one, which is more than any `at_most`."""
 
 
 def quote_strict(card: RateCard, asked: Pricing) -> Quote:
@@ -43,7 +43,7 @@ def quote_strict(card: RateCard, asked: Pricing) -> Quote:
 
 
 def price_strictly(component: Component, asked: Pricing) -> int:
-    """The price of a unit: of the first case that certainly applies, otherwise the highest."""
+    """The price of a unit: that of the first case that certainly applies, otherwise the highest."""
     for case in () if component.strict is None else component.strict.cases:
         if _is_for(case.operations, asked) and all(_surely_holds(one, asked.body) for one in case.when):
             return case.price
@@ -79,7 +79,7 @@ def beyond_card(card: RateCard, asked: Pricing) -> tuple[Violation, ...]:
 
 
 def _place(component: Component, asked: Pricing) -> Pointer:
-    """Where a body says the quantity of a component."""
+    """The place of a component's quantity in a body."""
     wanted = _requested_quantity(component, asked)
     factors = () if wanted is None else wanted.product
     return next((place for factor in factors for place, _ in find_all(asked.body, factor.at)), ())
@@ -123,7 +123,7 @@ def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
 
 
 def _length(factor: Factor, body: object) -> int | None:
-    """How many characters the texts at a place have; None where something else stands there."""
+    """How many characters the texts at a place have; None where something else is there."""
     found = [value for _, value in find_all(body, factor.at)]
     return sum(map(len, found)) if all(isinstance(value, str) for value in found) else None
 

@@ -15,11 +15,11 @@ _USUAL_DAYS: Final = 30
 
 
 class BadUsageQueryError(ValueError):
-    """The days asked for are none or too many, or the groups are none; the text says how to mend it."""
+    """The days or the groups that were asked for are not valid, or too many; the message says how to fix it."""
 
 
 class Grouping(enum.StrEnum):
-    """What usage may be told apart by, in the order of the columns."""
+    """What usage may be grouped by, in the order of the columns."""
 
     DAY = "day"
     MODEL = "model"
@@ -27,7 +27,7 @@ class Grouping(enum.StrEnum):
 
 
 class UsageQuery(msgspec.Struct, frozen=True):
-    """The first and the last day asked for (UTC, both included), and what is told apart, in the order of `Grouping`."""
+    """The first and the last day asked for (UTC, both included), and the groups, in the order of `Grouping`."""
 
     first: datetime.date
     last: datetime.date
@@ -35,7 +35,7 @@ class UsageQuery(msgspec.Struct, frozen=True):
 
 
 class UsedKey(msgspec.Struct, frozen=True):
-    """An API key as far as it may be told."""
+    """What may be shown of an API key."""
 
     id: str
     label: str
@@ -45,8 +45,7 @@ class UsedKey(msgspec.Struct, frozen=True):
 class Usage(msgspec.Struct, frozen=True):
     """How many runs ended, how many of them succeeded, and what was charged in 10^-8 dollars.
 
-    `day`, `model_id` and `key` are None where they are not told apart; `key` also for runs that were called with a
-    token.
+    `day`, `model_id` and `key` are None where usage is not grouped by them; `key` also for runs called with a token.
     """
 
     runs: int
@@ -58,7 +57,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def usage_query(first: str | None, last: str | None, by: str | None, today: datetime.date) -> UsageQuery:
-    """Read what is asked for as texts; the last thirty days, told apart by everything, where nothing is.
+    """Read a query from its texts; an empty one asks for the last thirty days, grouped by everything.
 
     BadUsageQueryError, NotADateError.
     """

@@ -1,4 +1,4 @@
-"""What is written of a run, each with everything it needs: admission, acceptance, settlement, takeover.
+"""The entries that are written about runs, each with everything it needs: admission, acceptance, settlement, takeover.
 
 The records every run passes through are msgspec structs: making a frozen dataclass of twelve fields costs 2 µs, a
 frozen struct 0.1 µs (docs/why.md).
@@ -17,7 +17,7 @@ from fairlead.domain.work.pools import DEFAULT_POOL
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """A caller's idempotency key as it is kept (R-18): digests of itself and of the call, and until when (ms)."""
+    """A caller's idempotency key as it is stored (R-18): digests of the key and of the call, and until when (ms)."""
 
     id: str
     fingerprint: str
@@ -25,9 +25,9 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 
 class KeptResult(msgspec.Struct, frozen=True):
-    """How a run ended, kept to be told again: a failure, or the result itself or the blob that holds it.
+    """How a run ended, stored to be replayed: a failure, or the result itself or the blob that holds it.
 
-    `replayable_until` (ms) bounds results that name links of a partner's; None as long as it is kept, 0 never.
+    `replayable_until` (ms) bounds results that name links of a partner's; None means as long as it is stored, 0 never.
     """
 
     expires_at: int
@@ -42,7 +42,7 @@ class KeptResult(msgspec.Struct, frozen=True):
 
 
 class EarlierWork(msgspec.Struct, frozen=True):
-    """Work that its partner took and has not told the end of, of a run that has ended (R-18).
+    """Work of an ended run that its partner took and has not finished, as far as is known (R-18).
 
     The idempotency key of that run counts until `expires_at` (ms).
     """
@@ -55,7 +55,7 @@ class EarlierWork(msgspec.Struct, frozen=True):
 
 
 class QueueTicket(msgspec.Struct, frozen=True):
-    """What makes a run a queued one (R-32): how many may wait in its workspace, its links' base, whom to tell."""
+    """What only queued runs have (R-32): how many may wait in the workspace, the base of links, the webhook."""
 
     backlog: int
     base_url: str
@@ -67,10 +67,9 @@ class Admission(msgspec.Struct, frozen=True):
     """A run to be admitted: it takes a slot and a hold, or is refused. Times in ms since 1970, money in 10^-8 dollars.
 
     `request`, or the blob that holds it, is kept while the run is live, so that a takeover can price it and, where that
-    is safe, repeat it. With a `ticket` it need not find a slot: it waits for one. A run that goes on with the undecided
-    work of an earlier one begins with that `work` and takes over its idempotency key. `least` is the least it was
-    estimated to cost, `dropped` a JSON array of what a translation left out, None for nothing. Servers of its
-    `pool` execute a queued one.
+    is safe, repeat it. With a `ticket` it may wait for a slot. A run that goes on with the undecided work of an earlier
+    one begins with that `work` and takes over its idempotency key. `least` is the lower bound of its estimate,
+    `dropped` a JSON array of what a translation left out, None for nothing. Servers of its `pool` execute a queued one.
     """
 
     run_id: str
@@ -96,11 +95,11 @@ class Admission(msgspec.Struct, frozen=True):
 
 @final
 class Withdrawal(msgspec.Struct, frozen=True):
-    """A queued run is not wanted any more (R-35), or has waited too long; `kept` is what its collectors are told.
+    """A queued run was cancelled (R-35), or has waited too long; `kept` is the result that its collectors get.
 
-    One that waits ends here and is never dispatched. Of one that a worker has claimed it is noted, where it was
-    cancelled, for anyone who works on it; what became too old has then been in time. The audit log says that it was
-    done `by` somebody who administers; None for its caller, and for what no person does.
+    A run that waits ends here and is never dispatched. For one that a worker has claimed, a cancellation is recorded
+    for that worker; one that had waited long was then claimed in time. The audit log says that it was done `by`
+    somebody who administers; None for its caller, and for what no person does.
     """
 
     run_id: str
@@ -113,7 +112,9 @@ class Withdrawal(msgspec.Struct, frozen=True):
 
 @final
 class Acceptance(msgspec.Struct, frozen=True):
-    """The partner's handle for the work of a run, to be durable before it is relied on; and whom it was shown.
+    """The partner's handle for the work of a run, and the credential it was taken under.
+
+    It must be durable before it is used.
 
     `status` is the HTTP status the partner answered with; it is not kept.
     """
@@ -129,7 +130,8 @@ class Acceptance(msgspec.Struct, frozen=True):
 class Redirection(msgspec.Struct, frozen=True):
     """A run that goes on at another provider after the first has certainly not taken it (R-14).
 
-    To be durable before that provider is called. `held` is what is held, `hold` what will be; `turn` counts from 1.
+    To be durable before that provider is called. `held` is the hold before, `hold` the hold after; `turn` counts from
+    1.
     """
 
     run_id: str
@@ -145,11 +147,11 @@ class Redirection(msgspec.Struct, frozen=True):
 
 @final
 class Settlement(msgspec.Struct, frozen=True):
-    """The end of a run: what became of it, and what is charged (0 voids it) of what the books hold for it.
+    """The end of a run: its outcome, and how much of its hold is charged (0 voids it).
 
-    A run that was called with an idempotency key keeps its `result` for that key; without one the key `key_id` is free
-    again, and with neither the key stays taken by work that can be asked about again. A run that is
-    as `booked` need not be read to be ended.
+    A run that was called with an idempotency key stores its `result` for that key; without a result the key `key_id` is
+    free again, and with neither the key stays taken by work that can be asked about again. A run that is as `booked`
+    can be ended without being read.
     """
 
     run_id: str
@@ -170,7 +172,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class BookedRun(msgspec.Struct, frozen=True):
-    """What the books have of a run: what is held, for which API key (None for a token), and where its body is.
+    """What is stored of a run: its hold, its API key (None for a token), and where its body is.
 
     `place` is its number in the queue, None for a synchronous run.
     """
@@ -183,7 +185,7 @@ class BookedRun(msgspec.Struct, frozen=True):
 
 
 class RunEntry(msgspec.Struct, frozen=True):
-    """Something that happened to a run on its way and that its other figures do not tell (`fairlead runs show`)."""
+    """An event of a run that its other figures do not show (`fairlead runs show`)."""
 
     kind: str
     attempt: int
@@ -195,7 +197,7 @@ JournalEntry: TypeAlias = Admission | Claim | Release | Withdrawal | TakeOver | 
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """The run was admitted under a cap on committed spend: the cap, and what is committed with it (R-23)."""
+    """The run was admitted under a cap on committed spend: the cap, and what is committed including the run (R-23)."""
 
     limit: int
     committed: int
@@ -218,7 +220,7 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 class CancelNoted(msgspec.Struct, frozen=True):
-    """The run is under way, and it is noted that it is not wanted: at the server that works on it."""
+    """The run is under way, and its cancellation is recorded for the server that works on it."""
 
     server_id: str | None
 
@@ -228,7 +230,7 @@ class HasEnded(msgspec.Struct, frozen=True):
 
 
 class LiveRun(msgspec.Struct, frozen=True):
-    """A run found unfinished in the books: what a takeover needs to go on."""
+    """An unfinished run, with all that a takeover needs to go on."""
 
     run_id: str
     workspace_id: str
@@ -254,12 +256,12 @@ class LiveRun(msgspec.Struct, frozen=True):
 
     @property
     def is_queued(self) -> bool:
-        """Whether the run came through the queue: its result is kept for anyone who collects it."""
+        """Whether the run came through the queue, so that its result is stored to be collected."""
         return self.place is not None
 
 
 class Stray(msgspec.Struct, frozen=True):
-    """An unfinished run in the books, as far as voiding it needs to know it."""
+    """The part of an unfinished run that is needed to void it."""
 
     run_id: str
     workspace_id: str
@@ -273,7 +275,7 @@ class Stray(msgspec.Struct, frozen=True):
 Verdict: TypeAlias = (
     Fault | Superseded | KeyUsed | Committed | Enqueued | Withdrawn | CancelNoted | HasEnded | LiveRun | None
 )
-"""What became of an entry: None when it was written, one of the others where there is more to say, or why it was not.
+"""The outcome of an entry: None when it was written, another record where there is more to say, or why it was not.
 
-A claim and a takeover are answered with the run as the books know it.
+A claim and a takeover return the stored run.
 """

@@ -1,4 +1,4 @@
-"""What an exchange with a partner ends in, whichever partner it was."""
+"""The outcomes of an exchange with any partner."""
 
 import enum
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from fairlead.domain.faults import Fault, ProviderError, ProviderTimeout
 
 
 class Outlined(Protocol):
-    """A large answer, of which all but the long texts is looked at: its outline has marks in their places."""
+    """A large answer, which is read without its long texts: its outline has marks in their places."""
 
     @property
     def outline(self) -> bytes:
@@ -18,18 +18,18 @@ class Outlined(Protocol):
         ...
 
     def decoded(self, outline: bytes) -> object:
-        """What an outline says, perhaps a changed one, with the long texts."""
+        """The decoded outline, or a changed one, with the long texts."""
         ...
 
     def filled(self, written: bytes) -> bytes:
-        """What was written of it, with the bytes of the long texts in the place of their marks. For a thread."""
+        """An encoded outline with the bytes of the long texts in the place of their marks. May run in a thread."""
         ...
 
 
 class Completed(msgspec.Struct, frozen=True):
     """A generation that completed: the bytes to forward untouched, and what pricing may read of them.
 
-    The long texts of a `large` answer stay in its bytes: what is written of it must be `filled`.
+    The long texts of a `large` answer stay in its bytes: what is encoded of it must be `filled`.
     """
 
     content: bytes
@@ -41,7 +41,7 @@ class Completed(msgspec.Struct, frozen=True):
 
 
 class Reached(enum.Enum):
-    """How far an attempt came before it failed: what decides whether the work may be asked for again (R-14)."""
+    """How far an attempt came before it failed, which decides whether the work may be requested again (R-14)."""
 
     NOTHING = "nothing"
     """Nothing was sent: no connection, no credential."""
@@ -52,19 +52,19 @@ class Reached(enum.Enum):
     ACCEPTED = "accepted"
     """The partner took the work."""
     UNDECIDED = "undecided"
-    """The partner took the work and has not told how it ends: it can be asked about again."""
+    """The partner took the work, and its end is not known: it can be asked about again."""
 
 
 @final
 class Failed(msgspec.Struct, frozen=True):
-    """No generation: the fault the caller is told, the partner's HTTP status where it answered, and how far it came."""
+    """No generation: the caller's fault, the partner's HTTP status where it answered, and how far the attempt came."""
 
     fault: Fault
     upstream_status: int | None = None
     reached: Reached = Reached.UNKNOWN
 
     def in_doubt(self) -> "Failed":
-        """The same failure, of work that an earlier try may have begun: nothing about it is certain any more."""
+        """The same failure, for work that an earlier attempt may have begun, so that nothing about it is certain."""
         if self.reached in (Reached.NOTHING, Reached.REFUSED):
             return Failed(self.fault, self.upstream_status, Reached.UNKNOWN)
         return self
@@ -72,7 +72,7 @@ class Failed(msgspec.Struct, frozen=True):
     def after(self, status: int | None) -> "Failed":
         """The same failure, where the partner had answered with `status` earlier in the same call (R-22).
 
-        Only what the caller is told changes; what is decided on `upstream_status` stays as it was.
+        Only the caller's fault changes; `upstream_status`, on which other things are decided, stays as it was.
         """
         fault = self.fault
         if not isinstance(fault, ProviderError | ProviderTimeout) or fault.upstream.status is not None:

@@ -1,6 +1,6 @@
-"""The queue as callers see it (R-33): three statuses, and when it is worth asking again.
+"""The queue as callers see it (R-33): three statuses, and when to ask again.
 
-Pure: times are milliseconds since 1970 and given, waits are whole seconds as `Retry-After` has them.
+Times are parameters, in milliseconds since 1970; waits are whole seconds, as in `Retry-After`.
 """
 
 import enum
@@ -16,9 +16,9 @@ import msgspec
 from fairlead.domain.runs.states import WAITING, WORKING, RunState
 
 WAITING_MAX: Final = 60
-"""The longest wait that is asked of the caller of a waiting run, in seconds."""
+"""The longest wait before the caller of a waiting run asks again, in seconds."""
 WORKING_MAX: Final = 15
-"""The longest wait that is asked of the caller of a run under way, in seconds."""
+"""The longest wait before the caller of a run under way asks again, in seconds."""
 
 _UNPACED_MAX: Final = 5
 _WORKSPACES_MAX: Final = 10_000
@@ -29,12 +29,12 @@ _REQUEST_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4
 
 
 class QueueStatus(enum.StrEnum):
-    """Where a queued run is, in the three words callers know: a fourth would break their loops (R-33)."""
+    """The public status of a queued run; a fourth value would break callers' loops (R-33)."""
 
     IN_QUEUE = "IN_QUEUE"
     """Waits for a slot or a worker."""
     IN_PROGRESS = "IN_PROGRESS"
-    """A worker has it."""
+    """A worker works on it."""
     COMPLETED = "COMPLETED"
     """Ended, with a result or without."""
 
@@ -52,28 +52,28 @@ def is_request_id(text: str) -> bool:
 
 
 def retry_after_waiting(position: int, interval_ms: float | None) -> int:
-    """Seconds until a waiting run is worth asking about: 1 to 60 (R-33).
+    """Seconds until the caller of a waiting run should ask again: 1 to 60 (R-33).
 
-    It is half of the wait that is expected with `position` runs ahead and one claimed every `interval_ms`: who comes
-    back after each half comes closer by halves, whether the queue speeds up or slows down. Where the throughput is not
-    known it is 1 to 5 seconds, by position.
+    It is half of the wait that is expected with `position` runs ahead and one claimed every `interval_ms`, so that a
+    caller adapts to a queue that speeds up or slows down. Where the throughput is not known it is 1 to 5 seconds, by
+    position.
     """
     if interval_ms is None:
         return max(1, min(_UNPACED_MAX, position + 1))
-    ahead = min(position + 1, _INTERVAL_MAX_MS)  # with a claim every millisecond that many are the longest wait already
+    ahead = min(position + 1, _INTERVAL_MAX_MS)  # at a claim a millisecond this is the longest wait
     return max(1, min(WAITING_MAX, math.ceil(min(ahead * interval_ms / 2000, WAITING_MAX))))
 
 
 def retry_after_working(elapsed_ms: int) -> int:
-    """Seconds until a run that was claimed `elapsed_ms` ago is worth asking about: 1 to 15 (R-33).
+    """Seconds until the caller of a run that was claimed `elapsed_ms` ago should ask again: 1 to 15 (R-33).
 
-    A quarter of the time it has taken so far: a run that ends in between is told at most a quarter late.
+    It is a quarter of the time so far, so that the end of a run is noticed at most a quarter late.
     """
     return max(1, min(WORKING_MAX, elapsed_ms // 4000))
 
 
 def interval_between(claims: Sequence[int]) -> float | None:
-    """The time from one claim of a workspace's runs to the next, in milliseconds: the younger, the more it counts.
+    """The mean time between claims of a workspace's runs, in milliseconds, in which newer claims weigh more.
 
     `claims` are the times of some, the oldest first; None where there are fewer than two.
     """
@@ -84,19 +84,19 @@ def interval_between(claims: Sequence[int]) -> float | None:
 
 
 def _weighted(interval_ms: float | None, passed_ms: int) -> float:
-    passed = max(0, min(_INTERVAL_MAX_MS, passed_ms))  # a clock that was set back took no time
+    passed = max(0, min(_INTERVAL_MAX_MS, passed_ms))  # the clock was set back
     return passed if interval_ms is None else interval_ms + _WEIGHT * (passed - interval_ms)
 
 
 class _Claims(msgspec.Struct):
-    """What is remembered of a workspace: when its last claim was, and the weighted mean of the time between claims."""
+    """The throughput of a workspace: the time of its last claim, and the weighted mean of the time between claims."""
 
     last_ms: int
     interval_ms: float | None = None
 
 
 class Throughput:
-    """How long each workspace lately took from one claim of this server to the next; `interval_between` weighs it.
+    """The time between this server's claims for each workspace, as `interval_between` weighs it.
 
     At most `workspaces_max` workspaces are remembered; the one noted or asked about longest ago goes first.
     """
@@ -130,7 +130,7 @@ class Throughput:
 
 
 class RunChanged(msgspec.Struct, frozen=True, tag=True):
-    """A queued run was claimed, or has ended. How it stands is in the database."""
+    """A queued run was claimed, or has ended. Its state is in the database."""
 
     workspace_id: str
     run_id: str

@@ -1,4 +1,4 @@
-"""What an idempotency key may tell again (R-18), for how long, and how a fault is kept for it."""
+"""What an idempotency key may replay (R-18), for how long, and how a fault is stored for it."""
 
 import hashlib
 from typing import Final, get_args
@@ -22,12 +22,12 @@ _KINDS: Final[dict[str, object]] = {kind.__name__: kind for kind in get_args(Fau
 
 
 def key_id(workspace_id: str, key: str) -> str:
-    """What a caller's key is kept as: a digest, one of its own for every workspace."""
+    """The stored form of a caller's key: a digest, which differs between workspaces."""
     return hashlib.sha256(f"{workspace_id}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fingerprint(method: str, path: bytes, query: bytes, content: bytes) -> str:
-    """What makes two calls the same call: method, path, query and the body's bytes."""
+    """The digest of what makes two calls the same: method, path, query and the body's bytes."""
     digest = hashlib.sha256()
     for part in (method.encode(), path, query):
         digest.update(b"%d:" % len(part) + part)
@@ -36,11 +36,11 @@ def fingerprint(method: str, path: bytes, query: bytes, content: bytes) -> str:
 
 
 def is_recorded(outcome: Outcome) -> bool:
-    """Whether a key keeps how a run ended, rather than being free for another try.
+    """Whether a key stores how a run ended, rather than being free for another attempt.
 
-    Kept is whatever a partner answered or may have worked on; free again is a key whose call never reached one, and
-    one that the partner had no room for. Undecided work keeps its key and has nothing to be kept yet: the next call
-    with the key asks about it again.
+    Stored is the end of any call that a partner answered or may have worked on; a key is free again if its call never
+    reached a partner, or the partner had no room. Undecided work keeps its key without a result: the next call with the
+    key asks about it again.
     """
     if isinstance(outcome, Completed) or outcome.reached in (Reached.UNKNOWN, Reached.ACCEPTED):
         return True
@@ -55,9 +55,9 @@ def _is_of_the_partner(failed: Failed) -> bool:
 
 
 def names_links(answer: object, ours: str | None) -> bool:
-    """Whether a result names links that are not ours (`ours` begins those): they die when their owner says so.
+    """Whether a result names links other than ours (which begin with `ours`): those expire when their owner decides.
 
-    A result of more values than are looked at is taken to name one.
+    A result with too many values to search counts as one that does.
     """
     waiting, seen = [answer], 0
     while waiting:

@@ -1,7 +1,7 @@
-"""After a failed attempt: may the same partner be asked again, may another (R-14)? One pure table.
+"""Whether the same partner, or another, may be asked after a failed attempt (R-14): one pure table.
 
-Never where the partner may have taken the work: then it would be done, and paid, twice. Never for what the caller did:
-another partner would refuse it too, and a content refusal must not be shopped around.
+Never where the partner may have taken the work, because it would be done, and paid, twice. Never for a caller's
+mistake: another partner would refuse it too, and a refusal of content must not be taken to the next partner.
 """
 
 from typing import Final
@@ -17,13 +17,13 @@ from fairlead.domain.faults import (
 from fairlead.domain.runs.outcomes import Failed, Reached
 
 _PASSING: Final = frozenset({425, 429, 500, 502, 503})
-"""What a partner's status says when the same call may well succeed a moment later."""
+"""The statuses of a partner after which the same call may succeed a moment later."""
 _OF_A_CREDENTIAL: Final = frozenset({401, 402, 403, 429})
 _CERTAIN: Final = frozenset({Reached.NOTHING, Reached.REFUSED})
 
 
 def may_go_elsewhere(failed: Failed) -> bool:
-    """Whether a failure lies with the router or the partner, and the work has certainly not been taken."""
+    """Whether a failure is the router's or the partner's, and the work has certainly not been taken."""
     if failed.reached not in _CERTAIN:
         return False
     return isinstance(failed.fault, ProviderError | ProviderTimeout | ServiceUnavailable | InternalError)
@@ -42,27 +42,27 @@ def may_go_again(failed: Failed, *, repeats_safely: bool) -> bool:
 
 
 def may_be_waited_for(failed: Failed) -> bool:
-    """Whether a partner that honours idempotency keys, and may have an order already, may tell of it yet."""
+    """Whether a partner that honours idempotency keys, and may have an order already, may still answer for it."""
     if failed.reached is Reached.NOTHING and isinstance(failed.fault, ServiceUnavailable):
-        return failed.fault.retry_after is not None  # it rests; without a credential there is nothing to wait for
+        return failed.fault.retry_after is not None  # it cools down; without a credential there is nothing to wait for
     return may_go_again(failed, repeats_safely=True)
 
 
 def is_about_the_form(failed: Failed) -> bool:
-    """Whether a partner found fault with a body it certainly did not work on.
+    """Whether a partner rejected a body that it certainly did not work on.
 
-    Of a leg that was fallen back on this says nothing to the caller: the body in that partner's words was ours.
+    After a fallback this is not the caller's fault: the body in that partner's form was ours.
     """
     return failed.reached in _CERTAIN and isinstance(failed.fault, InvalidInput | InputRejected)
 
 
 def is_about_the_credential(failed: Failed) -> bool:
-    """Whether a partner refused a call for whom it was shown: not known, not paid, not allowed, or asked too often."""
+    """Whether a partner refused a call because of its credential: unknown, unpaid, not allowed, or used too often."""
     return failed.reached is Reached.REFUSED and failed.upstream_status in _OF_A_CREDENTIAL and may_go_elsewhere(failed)
 
 
 def tells_of_the_partner(failed: Failed) -> bool:
-    """Whether a failure says that the partner itself is unwell, which counts towards its rest."""
+    """Whether a failure says that the partner itself has a problem, which counts towards its cooldown."""
     if failed.reached in (Reached.ACCEPTED, Reached.UNDECIDED):
         return False
     return isinstance(failed.fault, ProviderError | ProviderTimeout | ServiceUnavailable)

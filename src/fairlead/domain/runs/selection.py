@@ -17,7 +17,7 @@ from fairlead.domain.faults import Fault, FaultError, InvalidInput, KeyConflict
 
 EDIT_PREFIX: Final = "this request's image selects the edit operation"
 BYOK_PREFIX: Final = "this request resolved a BYOK credential"
-"""Both are contracts: callers know these two conflicts by how their detail begins."""
+"""Both are contracts: callers recognize these two conflicts by the beginning of their detail."""
 
 
 class RouteOptions(msgspec.Struct, frozen=True):
@@ -44,9 +44,9 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a selection is decided on. `alternates` are the providers `model_provider` may name.
+    """What a selection depends on. `alternates` are the providers that `model_provider` may name.
 
-    `operation` is what the body means as a native one; `body` is as it was sent.
+    `operation` is that of the body, read as a native one; `body` is as it was sent.
     """
 
     caller: Caller

@@ -9,14 +9,14 @@ from fairlead.domain.work.states import StateMachine
 
 
 class RunState(enum.StrEnum):
-    """Where a run is. The public statuses are views of these."""
+    """The state of a run. The public statuses are derived from these."""
 
     PARKED = "parked"
-    """Queued and held for; waits for a slot of its workspace."""
+    """Queued, with its hold; waits for a slot of its workspace."""
     RELEASED = "released"
     """Queued, and has a slot; waits for a worker."""
     DISPATCHED = "dispatched"
-    """Admitted and held for; the intent to call the partner is durable."""
+    """Admitted, with its hold; the intent to call the partner is durable."""
     ACCEPTED = "accepted"
     """The partner took the work and gave a handle, which is durable."""
     SUCCEEDED = "succeeded"
@@ -24,7 +24,7 @@ class RunState(enum.StrEnum):
     FAILED = "failed"
     """The run ended without a generation; its hold was voided unless the failure itself is billed."""
     LOST = "lost"
-    """The partner may or may not have worked, and cannot be asked: voided, listed and counted."""
+    """The partner may or may not have done the work, and cannot be asked: voided, listed and counted."""
 
 
 class RunEvent(enum.StrEnum):
@@ -44,9 +44,9 @@ class RunEvent(enum.StrEnum):
 WAITING: Final = frozenset({RunState.PARKED, RunState.RELEASED})
 """Queued, and claimed by no worker."""
 WORKING: Final = frozenset({RunState.DISPATCHED, RunState.ACCEPTED})
-"""Somebody's: a server works on it, or is taken over from."""
+"""Claimed: a server works on it, or it is taken over."""
 LIVE: Final = WAITING | WORKING
-"""Not ended: money is held for it. All but the parked occupy a slot."""
+"""Not ended, so that money is held for it. All but the parked occupy a slot."""
 
 TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""Webhooks: which addresses may be told that a queued run has ended, what they are told, how it is signed, when again.
+"""Webhooks, which report the end of queued runs: allowed addresses, messages, signatures, and retries.
 
 Messages, headers and secrets have the form of Standard Webhooks, so that receivers verify them with any of its
 libraries. Times are milliseconds since 1970 unless a name says otherwise; jitter is given from outside.
@@ -24,9 +24,9 @@ IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 URL_MAX: Final = 2048
 """Characters of a webhook URL."""
 OLD_SECRET_MS: Final = 24 * 3600 * 1000
-"""How long after a rotation the secret before signs along."""
+"""How long after a rotation the old secret also signs."""
 PAUSES_MS: Final = tuple(seconds * 1000 for seconds in (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 10 * 3600))
-"""How long is waited after each try that failed; after the last of them nothing more is tried."""
+"""The pause after each failed attempt; after the last pause there is one more attempt."""
 TRIES_MAX: Final = len(PAUSES_MS) + 1
 
 _JITTER: Final = 0.1
@@ -48,7 +48,7 @@ _OWN_NETWORKS: Final = tuple(
     for text in ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
 )
 _METADATA: Final = frozenset(ipaddress.ip_address(text) for text in ("100.100.100.200", "fd00:ec2::254"))
-"""Within those networks, but answered by the host a virtual machine runs on, with its credentials."""
+"""Addresses in those networks at which the host of a virtual machine answers, with its credentials."""
 
 
 class EndedRun(msgspec.Struct, frozen=True):
@@ -63,9 +63,9 @@ class EndedRun(msgspec.Struct, frozen=True):
 
 
 class KeptSecrets(msgspec.Struct, frozen=True):
-    """What is kept of a workspace's secrets: sealed ones by their numbers, and what the others derive from.
+    """What is stored of a workspace's secrets: sealed ones by their numbers, and the `origin` of all others.
 
-    `origin` names that master secret; None in an installation that has noted none.
+    That is the name of a master secret; None in an installation that has recorded none.
     """
 
     sealed: Mapping[int, bytes] = msgspec.field(default_factory=dict)
@@ -73,9 +73,9 @@ class KeptSecrets(msgspec.Struct, frozen=True):
 
 
 class DueDelivery(msgspec.Struct, frozen=True):
-    """A delivery somebody has claimed until `lease`: whom to tell, of what, and which secret of the workspace signs.
+    """A delivery that a server has claimed until `lease`: the address, the message, and the workspace's secrets.
 
-    `tries` were made before. `secret` counts the workspace's rotations, the last of which was at `rotated_at`.
+    `tries` attempts were made before. `secret` counts the workspace's rotations, the last of which was at `rotated_at`.
     """
 
     workspace_id: str
@@ -89,7 +89,7 @@ class DueDelivery(msgspec.Struct, frozen=True):
 
 
 class Try(msgspec.Struct, frozen=True):
-    """One try: when it began and how long it took, and the receiver's status, or else a word for why there is none."""
+    """One attempt: when it began, how long it took, and the receiver's status, or else the reason why there is none."""
 
     at: int
     milliseconds: int
@@ -103,7 +103,7 @@ class Try(msgspec.Struct, frozen=True):
 
 
 class Prospect(msgspec.Struct, frozen=True):
-    """What is left to do for a delivery: another try, or nothing, because it was delivered or was given up."""
+    """What is left to do for a delivery: another attempt, or nothing, because it was delivered or given up."""
 
     next_at: int | None = None
     delivered_at: int | None = None
@@ -111,7 +111,7 @@ class Prospect(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """A webhook's log: whom it tells, its tries in order, and what is left to do."""
+    """A webhook's log: its address, its attempts in order, and what is left to do."""
 
     url: str
     tries: Sequence[Try]
@@ -134,9 +134,9 @@ class _Message(msgspec.Struct, frozen=True):
 
 
 def is_of_own_network(address: IPAddress) -> bool:
-    """Whether an address is one of an organisation's own network: private, shared or loopback, and a service there.
+    """Whether an address is in an organisation's own network: private, shared or loopback.
 
-    Link-local addresses are not: clouds answer there, with the credentials of the machine that asks.
+    Link-local addresses are not: there, clouds answer with the credentials of the machine that asks.
     """
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return is_of_own_network(address.ipv4_mapped)
@@ -144,10 +144,10 @@ def is_of_own_network(address: IPAddress) -> bool:
 
 
 def refuse_url(url: str, allows: Callable[[IPAddress], bool], name: str = "webhook_url") -> InvalidInput | None:
-    """Say why a webhook cannot be posted to a URL, or None where it can; what `allows` refuses by its number, too.
+    """Why a webhook cannot be posted to a URL, or None; `allows` decides about numeric addresses.
 
-    Plain http is taken: what is posted holds no result and no secret, a change of it shows in its signature, and
-    receivers inside a network often have no certificate. A name is looked up only when it is posted to.
+    Plain http is accepted: a message holds no result and no secret, its signature shows any change, and receivers
+    inside a network often have no certificate. A name is looked up only when it is posted to.
     """
     if len(url) > URL_MAX:
         return InvalidInput(f"{name} has more than {URL_MAX} characters.")
@@ -168,7 +168,7 @@ def refuse_url(url: str, allows: Callable[[IPAddress], bool], name: str = "webho
 def _address_of(host: str, *, is_literal: bool) -> IPAddress | None:
     """The address that a host is by itself; None for a name. ValueError for neither.
 
-    A host that ends in a number is an address or nothing: systems read `127.1` and `0x7f000001` as addresses.
+    A host that ends in a number must be an address: systems read `127.1` and `0x7f000001` as addresses.
     """
     if is_literal:
         return ipaddress.IPv6Address(host)
@@ -188,12 +188,12 @@ def refuse_managing_secret(caller: Caller) -> Fault | None:
 
 
 def message_id(run_id: str) -> str:
-    """The `webhook-id` of a run's message, the same at every try: receivers know by it what they have had before."""
+    """The `webhook-id` of a run's message, the same at every attempt, by which receivers recognize duplicates."""
     return f"msg_{run_id}"
 
 
 def message_of(run: EndedRun) -> bytes:
-    """What is posted when a run has ended, the same bytes at every try: what to collect, never the result itself."""
+    """The message about a run that has ended, the same bytes at every attempt: it never has the result itself."""
     succeeded = run.state is RunState.SUCCEEDED
     link = f"{run.base_url.rstrip('/')}/v2/models/{run.model_id}/requests/{run.run_id}"
     moment = datetime.datetime.fromtimestamp(run.finished_at / 1000, datetime.UTC)
@@ -214,12 +214,12 @@ def message_of(run: EndedRun) -> bytes:
 
 
 def _error_type(run: EndedRun) -> str:
-    """The bucket of a failure; what became of a lost run its collector is told as the provider's failure."""
+    """The bucket of a failure; a lost run is reported as the provider's failure."""
     return bucket(ProviderError()) if run.state is RunState.LOST else run.reason
 
 
 def signed_headers(secrets: Sequence[bytes], run_id: str, at_seconds: int, body: bytes) -> Mapping[str, str]:
-    """The headers of a try that is made at `at_seconds` since 1970: each secret signs, the newest first."""
+    """The headers of an attempt at `at_seconds` since 1970: each secret signs, the newest first."""
     name = message_id(run_id)
     signed = b"%s.%d.%s" % (name.encode(), at_seconds, body)
     signatures = (base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode() for secret in secrets)
@@ -232,22 +232,22 @@ def signed_headers(secrets: Sequence[bytes], run_id: str, at_seconds: int, body:
 
 
 def secret_text(secret: bytes) -> str:
-    """A secret as receivers are given it; ValueError for one that is not of 24 to 64 bytes."""
+    """A secret in the form for receivers; ValueError for one that does not have 24 to 64 bytes."""
     if len(secret) not in _SECRET_BYTES:
         raise ValueError("a webhook secret has 24 to 64 bytes")
     return f"whsec_{base64.b64encode(secret).decode()}"
 
 
 def signing_numbers(newest: int, rotated_at: int | None, now: int) -> Sequence[int]:
-    """Which secrets sign: the newest, and for a day after a rotation the one before it."""
+    """The secrets that sign: the newest, and for a day after a rotation also the one before it."""
     is_young = rotated_at is not None and now < rotated_at + OLD_SECRET_MS
     return (newest, newest - 1) if is_young else (newest,)
 
 
 def after_try(number: int, done: Try, now: int, jitter: float) -> Prospect:
-    """What is left to do after a try, whose number counts from 1; `jitter` is 0 to 1, so that many do not come at once.
+    """What is left to do after an attempt, whose number counts from 1; `jitter` is 0 to 1 and spreads attempts.
 
-    2xx delivers and 410 ends it. Anything else, redirects among it, is tried again as long as `PAUSES_MS` says.
+    2xx means delivered and 410 ends it. After anything else, also a redirect, it is tried again as `PAUSES_MS` says.
     """
     if done.is_delivered:
         return Prospect(delivered_at=now)

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Released(NamedTuple):
-    """Work that may be claimed: its id, its workspace's, and the pool whose servers may."""
+    """Work that may be claimed: its id, its workspace's id, and the pool whose servers may claim it."""
 
     id: str
     workspace_id: str
@@ -32,10 +32,11 @@ class Release(msgspec.Struct, frozen=True):
 
 @final
 class TakeOver(msgspec.Struct, frozen=True):
-    """The server that had work fell silent: the work is another's, and what the old one writes names an old attempt.
+    """The server that had work fell silent: the work goes to another, and entries of the first name an old attempt.
 
-    A run goes on at `server_id`. A job waits for any server, or ends where it is not wanted, and is then forgotten at
-    `expires_at`. With `is_handed_back` its server itself says so, because it stops: that is not held against the job.
+    A run goes on at `server_id`. A job waits for any server, or ends if it was cancelled, and then expires at
+    `expires_at`. With `is_handed_back` the server itself gives the job back because it stops, which does not count as a
+    crash.
     """
 
     id: str

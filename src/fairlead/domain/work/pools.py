@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 DEFAULT_POOL: Final = "default"
-"""The pool of all work that nothing gives another one, for which a server works unless it is told otherwise."""
+"""The pool of all work that no rule puts into another, for which a server works unless its settings say otherwise."""
 POOL_MAX: Final = 32
 POOL_PATTERN: Final = "^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$"
 _POOL: Final = re.compile(POOL_PATTERN)
@@ -21,7 +21,7 @@ _SHAPE: Final = "must be pools as name=kind:value,kind:value with semicolons bet
 
 
 def is_pool_name(text: str) -> bool:
-    """Whether a pool may be called so: 1 to 32 of a-z, 0-9 and -, neither beginning nor ending with a dash."""
+    """Whether a text may name a pool: 1 to 32 of a-z, 0-9 and -, neither beginning nor ending with a dash."""
     return len(text) <= POOL_MAX and _POOL.fullmatch(text) is not None
 
 
@@ -38,14 +38,14 @@ def read_pools(text: str) -> tuple[str, ...]:
 
 
 class WorkedPools(msgspec.Struct, frozen=True):
-    """The pools that a server executes queued work of, by the kind of the work; none where it has no places for it."""
+    """The pools whose work a server executes, by the kind of the work; none where it has no places for that kind."""
 
     runs: tuple[str, ...] = (DEFAULT_POOL,)
     jobs: tuple[str, ...] = (DEFAULT_POOL,)
 
 
 class PoolRule(msgspec.Struct, frozen=True):
-    """What is executed in a pool: node classes, models, providers and subscriptions.
+    """The work that is executed in a pool, by node classes, models, providers and subscriptions.
 
     Each is a name, or ends in `*` to mean a prefix.
     """
@@ -58,10 +58,10 @@ class PoolRule(msgspec.Struct, frozen=True):
 
 
 class PoolRules(msgspec.Struct, frozen=True):
-    """The rules of an installation, in the order in which they were written: of several that apply the first counts.
+    """The rules of an installation, in the order in which they were written: the first that applies counts.
 
-    A deployment's own pool comes before them. What a job or a run consists of (classes, models, providers) comes
-    before the subscription of its workspace.
+    A deployment's own pool comes before them. Rules by classes, models and providers come before those by the
+    subscription of the workspace.
     """
 
     rules: tuple[PoolRule, ...] = ()
@@ -88,11 +88,11 @@ class PoolRules(msgspec.Struct, frozen=True):
         return tuple(rule.pool for rule in self.rules)
 
     def unknown_providers(self, known: Collection[str]) -> Sequence[str]:
-        """The providers that rules name and that there are not."""
+        """The providers in rules that do not exist."""
         return [name for rule in self.rules for name in rule.providers if not _is_known(name, known)]
 
     def unknown_subscriptions(self, known: Collection[str]) -> Sequence[str]:
-        """The subscriptions that rules name and that there are not."""
+        """The subscriptions in rules that do not exist."""
         return [name for rule in self.rules for name in rule.subscriptions if not _is_known(name, known)]
 
     def _of_subscription(self, subscription: str) -> str:

@@ -6,9 +6,8 @@ from typing import Final
 class RoundRobin:
     """Items that wait, each of one owner; those of an owner are taken in the order in which they came.
 
-    An owner that comes new, or had nothing left, stands behind all others. So anyone who waits sees each other owner
-    served at most once before it. At most `most` items wait: when one more comes, the last of the owner with the most
-    is dropped.
+    A new owner, or one that had nothing left, comes after all others, so each other owner is served at most once before
+    it. At most `most` items wait: when one more comes, the last item of the owner with the most is dropped.
     """
 
     def __init__(self, most: int) -> None:
@@ -20,19 +19,19 @@ class RoundRobin:
         return self._length
 
     def push(self, item: str, owner_id: str) -> str | None:
-        """Have an item wait that does not yet; return the one that was dropped for it, which may be the same."""
+        """Add an item that does not wait yet; return the one that was dropped for it, which may be the same."""
         self._owners.setdefault(owner_id, {})[item] = None
         self._length += 1
         if self._length <= self._most:
             return None
-        # With as many as another, who comes gives way.
+        # Of owners with equally many, the one whose item comes loses it.
         crowded = max(self._owners, key=lambda id_: (len(self._owners[id_]), id_ == owner_id))
         last = next(reversed(self._owners[crowded]))
         self.remove(last, crowded)
         return last
 
     def pop(self) -> tuple[str, str]:
-        """Take the item that is next, with its owner. Something must wait."""
+        """Take the next item, with its owner. At least one must wait."""
         owner_id = next(iter(self._owners))
         items = self._owners.pop(owner_id)
         item = next(iter(items))
@@ -43,7 +42,7 @@ class RoundRobin:
         return item, owner_id
 
     def remove(self, item: str, owner_id: str) -> bool:
-        """Let an item wait no more; whether it did."""
+        """Remove an item; return whether it was waiting."""
         items = self._owners.get(owner_id, {})
         if item not in items:
             return False
