@@ -11,12 +11,12 @@ import numpy as np
 from fairlead.engine.graph.signatures import Signature
 
 _ENTRY_BYTES: Final = 1_000
-"""What an entry takes beside its values."""
+"""The bytes of an entry without its values."""
 _COUNTED_ITEMS_MAX: Final = 100_000
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a node gave: a list of values for each output, and what it showed."""
+    """The result of a node: a list of values for each output, and its output for display."""
 
     outputs: Sequence[Sequence[object]]
     ui: Mapping[str, object]
@@ -29,7 +29,7 @@ class ResultCache:
         self._bytes_max = bytes_max
         self._entries: OrderedDict[Signature, tuple[Entry, int]] = OrderedDict()
         self.bytes = 0
-        """What the entries are taken to hold; values that entries share are counted for each."""
+        """The size of all entries; a value that several entries share is counted for each."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -42,7 +42,7 @@ class ResultCache:
         return self._entries[signature][0]
 
     def put(self, signature: Signature | None, entry: Entry) -> None:
-        """Keep a result, unless it has no signature or is too large by itself."""
+        """Store a result, unless it has no signature or is too large by itself."""
         if signature is None:
             return
         size = _ENTRY_BYTES + size_of([entry.outputs, entry.ui])
@@ -62,7 +62,7 @@ class ResultCache:
 
 
 def size_of(value: object) -> int:
-    """The bytes a value holds, as far as they can be told; one with very many parts is taken to be endless."""
+    """The estimated bytes of a value; one with very many parts counts as infinite."""
     total, seen, waiting = 0, set[int](), [value]
     while waiting:
         item = waiting.pop()
@@ -79,7 +79,7 @@ def size_of(value: object) -> int:
 def _own_bytes(value: object) -> int:
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
-    many = getattr(value, "nbytes", None)  # a tensor, and whatever else knows
+    many = getattr(value, "nbytes", None)  # a tensor, or anything else with a size
     return many if isinstance(many, int) else sys.getsizeof(value, 0)
 
 

@@ -1,6 +1,6 @@
-"""One node being executed: its function is called once for each item of its lists, and what it gives is gathered.
+"""Executes one node: its function is called once for each item of its lists, and the results are gathered.
 
-Everything here may run in a thread: it changes nothing but what it is given.
+Everything here may run in a thread: it changes only its arguments.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _CONCURRENT_CALLS_MAX: Final = 64
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A node with the values of each input that is known; those in `missing` are lazy and not known yet."""
+    """A node with the values of its inputs; the lazy ones in `missing` are not known yet."""
 
     node: LiveNode
     inputs: Mapping[str, Sequence[object]]
@@ -49,7 +49,7 @@ class Raised(msgspec.Struct, frozen=True):
 
 
 class Returned(msgspec.Struct, frozen=True):
-    """What each call gave, in order; and the words of the blockers that stopped calls."""
+    """The result of each call, in order, and the messages of blockers that stopped calls."""
 
     results: Sequence[Result | Blocked]
     blockers: Sequence[str]
@@ -59,7 +59,7 @@ Performed: TypeAlias = Wants | Raised | Returned
 
 
 class BadResultError(TypeError):
-    """A node gave something else than it declares."""
+    """A node returned something other than it declares."""
 
 
 def perform(step: Step) -> Performed:
@@ -69,7 +69,7 @@ def perform(step: Step) -> Performed:
 
 
 async def perform_concurrently(step: Step) -> Performed:
-    """Execute a node whose function is a coroutine: its calls go on at the same time, as others' do."""
+    """Execute a node whose function is a coroutine: its calls run concurrently, also with those of other nodes."""
     with current(step.context):
         return await _performed_concurrently(step)
 
@@ -134,7 +134,7 @@ def merge_results(
 
 
 def merged_ui(results: Sequence[Result | Blocked]) -> dict[str, object]:
-    """What all calls show, their lists joined by key."""
+    """The displayed outputs of all calls, their lists joined by key."""
     shown: dict[str, Any] = {}
     for result in results:
         for key, value in (result.ui if isinstance(result, Result) else {}).items():
@@ -143,7 +143,7 @@ def merged_ui(results: Sequence[Result | Blocked]) -> dict[str, object]:
 
 
 def _protect(values: Sequence[object]) -> None:
-    """A value goes to many nodes and into the cache: none of them may change it for the others."""
+    """A value goes to many nodes and into the cache, and none of them may change it for the others."""
     for value in values:
         for item in value if isinstance(value, list | tuple) else (value,):
             if isinstance(item, np.ndarray):
@@ -151,7 +151,7 @@ def _protect(values: Sequence[object]) -> None:
 
 
 def _collect_results(step: Step, results: Sequence[Result | Blocked]) -> Returned:
-    """A blocker that says something says it where it blocks first; from there on it is silent."""
+    """A blocker's message is reported by the first node that it blocks; after that it is silent."""
     if not any(isinstance(result, Blocked) for result in results):
         return Returned(results, ())
     said = [value.message for call in _calls(step) for value in _blocked_values(call) if value.message is not None]
@@ -159,7 +159,7 @@ def _collect_results(step: Step, results: Sequence[Result | Blocked]) -> Returne
 
 
 def _calls(step: Step) -> Iterator[dict[str, object]]:
-    """The inputs of each call by path. Shorter lists repeat their last item; an empty one leaves nothing to call for.
+    """The inputs of each call by path. Shorter lists repeat their last item; with an empty one there is no call.
 
     A class that takes lists is called once, with all of them.
     """
@@ -191,7 +191,7 @@ def _find_wanted(step: Step) -> list[str]:
 
 
 def _unknown(step: Step) -> dict[str, object]:
-    """What stands for the lazy inputs that were not worked out."""
+    """The placeholders of lazy inputs that were not computed."""
     return dict.fromkeys(step.missing, [None] if step.definition.is_input_list else None)
 
 
@@ -200,7 +200,7 @@ async def _await(value: Awaitable[object]) -> Any:
 
 
 def _call(step: Step, call: Mapping[str, object]) -> Any:
-    """What the function gives, or what to await, for the inputs of one call."""
+    """The result of the function, or its awaitable, for the inputs of one call."""
     flat = {**call, **_unknown(step)}
     arguments = step.node.interface.nested(flat, step.node.expected)
     if step.definition.takes_context:
@@ -234,7 +234,7 @@ def _blocker(call: Mapping[str, object]) -> Blocked | None:
 
 
 def _as_result(definition: Definition, given: object) -> Result | Blocked:
-    """A tuple holds the outputs; anything else is the only one. A Result without values has only something to show."""
+    """A tuple holds the outputs; anything else is the only output. A Result without values only displays something."""
     declared = len(definition.outputs)
     match given:
         case Blocked():

@@ -1,4 +1,4 @@
-"""The order in which nodes need each other, and the knots in it. Pure, linear, and without recursion."""
+"""The order in which nodes depend on each other, and the cycles in it. Linear time, without recursion."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -10,8 +10,8 @@ Sources = Callable[[str], Collection[str]]
 def sort_topologically(roots: Iterable[str], sources: Sources) -> tuple[list[str], list[list[str]]]:
     """Everything the roots need, themselves included, each after what it needs; and the knots.
 
-    A knot is a largest group of nodes that all need each other, or one node that needs itself; it begins with the node
-    that was come upon first. (Tarjan's strongly connected components.)
+    A knot is a maximal group of nodes that all need each other, or one node that needs itself; its first node is the
+    one that was reached first. (Tarjan's strongly connected components.)
     """
     walk = _Walk(sources)
     for root in roots:
@@ -43,7 +43,7 @@ def _way_back(node: str, first: str, came_from: dict[str, str]) -> list[str]:
 
 
 class _Walk:
-    """A depth-first walk; `low` is the earliest node on the way here that can be come back to."""
+    """A depth-first walk; `low` is the earliest node on the path that can be reached again."""
 
     def __init__(self, sources: Sources) -> None:
         self.order: list[str] = []
@@ -55,7 +55,7 @@ class _Walk:
         self._path: list[tuple[str, Iterator[str]]] = []
 
     def visit(self, root: str) -> None:
-        """Walk from a root, as far as nobody has walked before."""
+        """Walk from a root over all nodes that were not visited before."""
         if root not in self._number:
             self._enter(root)
         while self._path:
@@ -87,7 +87,7 @@ class _Walk:
             self._close(node)
 
     def _close(self, node: str) -> None:
-        """Everything opened since the node, itself included, is one group."""
+        """All nodes opened since this one, itself included, are one group."""
         group: list[str] = []
         while not group or group[-1] != node:
             last, _ = self._open.popitem()

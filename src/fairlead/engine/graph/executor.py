@@ -97,8 +97,8 @@ class Outcome(msgspec.Struct, frozen=True):
 class Executor:
     """Executes graphs of nodes of one registry, and keeps their results in one cache.
 
-    Where the event loop `is_spare`, in a thread of its own, ordinary nodes of ours are executed in it while nothing
-    else is: handing each to another thread and back takes longer than most of them.
+    Where the event loop `is_spare`, which means that it has a thread of its own, ordinary nodes of the engine are
+    executed in it while nothing else is: passing each to another thread and back takes longer than most of them.
     """
 
     def __init__(self, registry: Registry, cache: ResultCache, *, is_spare: bool = False) -> None:
@@ -176,7 +176,7 @@ class _Execution:
             if self._at_hand is not None:
                 step, self._at_hand = self._at_hand, None
                 await self._heed(perform(step), step.node)
-                if self._stop.is_wanted:  # the event loop, which would say so, has not had a turn
+                if self._stop.is_wanted:  # the event loop, which would report the end, has not had a turn
                     self._interrupt()
                 continue
             if not self._tasks:
@@ -295,7 +295,7 @@ class _Execution:
             case Wants(paths=paths) if self._ending is None:
                 self._wait(node, [node.links[path].node for path in paths])
             case Wants() | None:
-                pass  # the execution is over, and this node never was
+                pass  # the execution has ended, and this node was not executed
             case _:
                 assert_never(performed)
 

@@ -24,13 +24,13 @@ _INVALID: Final = "ValidationError"
 _OURS: Final = __name__.partition(".")[0]
 _CV_NO_MEMORY: Final = -4
 _INTEGER_BITS_MAX: Final = 53
-"""What every reader of JSON holds exactly."""
+"""The integers that every JSON reader represents exactly."""
 
 
 def failure(
     place: Place, node_type: str, error: BaseException, inputs: Mapping[str, object], executed: Sequence[str]
 ) -> Failure:
-    """The record of an error that a node raised, or that came of it."""
+    """The record of an error that a node raised, or that its result caused."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES_MAX)
     return Failure(
         place,
@@ -44,7 +44,7 @@ def failure(
 
 
 def shown_text(value: object) -> str:
-    """A text of a node as it can be told: no longer than a message, and nothing but characters."""
+    """A text of a node as it can be sent: no longer than a message, and only valid characters."""
     return _shorten(str(value), _TEXT_LENGTH_MAX)
 
 
@@ -59,13 +59,13 @@ def _type_name(error: BaseException) -> str:
         return _INVALID
     if isinstance(error, DependencyCycleError):
         return _CYCLE_TYPE
-    # An error of ours goes by the one of Python's that it is a kind of: no module of ours means anything to a client.
+    # An error of ours is named by the built-in error that it derives from: our modules mean nothing to clients.
     told = next(each for each in kind.__mro__ if each.__module__.partition(".")[0] != _OURS)
     return told.__qualname__ if told.__module__ == "builtins" else f"{told.__module__}.{told.__qualname__}"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Python's own error, numpy's, which is one of it, OpenCV's, a tensor library's, and the system's."""
+    """The errors of Python, numpy, OpenCV, a tensor library, and the system that mean a lack of memory."""
     kind = type(error)
     match error:
         case MemoryError():
@@ -79,7 +79,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _message(error: BaseException) -> str:
-    """What the error says; an error may even fail at that."""
+    """The message of an error; getting it may fail, too."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 -- written by strangers
@@ -92,7 +92,7 @@ def _shown_list(value: object) -> list[object]:
 
 
 def _show(value: object) -> object:
-    """Small values as they are, arrays by their shape, anything else by its type: it may be endless."""
+    """Small values as they are, arrays by their shape, anything else by its type, as it may be infinite."""
     match value:
         case None | bool():
             return value
@@ -113,6 +113,6 @@ def _large(value: int) -> str:
 
 
 def _shorten(text: str, length: int) -> str:
-    """Also without halves of characters, which nobody can send."""
+    """Without surrogates, which cannot be encoded."""
     short = text if len(text) <= length else f"{text[:length]}…"
     return short if short.isascii() else short.encode("utf-8", "replace").decode()

@@ -10,7 +10,7 @@ _SHOWN_LENGTH_MAX: Final = 1_000
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing that is wrong, with a stable type, words, details and facts."""
+    """One fault, with a stable type, a message, details and facts."""
 
     type: str
     message: str
@@ -55,7 +55,7 @@ class At(msgspec.Struct, frozen=True):
 
 
 def missing_node_type(node: str, class_type: str | None, title: str) -> Fault:
-    """The graph names a class that there is not, or none."""
+    """The graph names an unknown class, or none."""
     info = {"node_id": node, "class_type": class_type, "node_title": title}
     if class_type is None:
         return Fault("missing_node_type", f"Node {title!r} names no class.", f"Node ID '#{node}'", info)
@@ -64,7 +64,7 @@ def missing_node_type(node: str, class_type: str | None, title: str) -> Fault:
 
 
 def no_outputs() -> Fault:
-    """Nothing in the graph, or of what was asked for, gives anything to see."""
+    """The graph, or the part of it that was asked for, has no output."""
     return Fault("prompt_no_outputs", "Prompt has no outputs")
 
 
@@ -75,25 +75,25 @@ def outputs_failed(faults: Sequence[Fault]) -> Fault:
 
 
 def required_input_missing(path: str) -> Fault:
-    """Neither a constant nor a link stands where one must."""
+    """A required input has neither a constant nor a link."""
     return Fault("required_input_missing", "Required input is missing", path, {"input_name": path})
 
 
 def bad_linked_input(at: At, value: list[object]) -> Fault:
-    """A list stands where a link was meant."""
+    """A list that is no link is in the place of one."""
     words = "Bad linked input, must be a length-2 list of [node_id, slot_index]"
     return Fault("bad_linked_input", words, at.path, at.info(received_value=value))
 
 
 def return_type_mismatch(at: At, received: object, link: Sequence[object]) -> Fault:
-    """What comes through a link is of another type than the input takes."""
+    """A link brings another type than the input takes."""
     details = f"{at.path}, received_type({received}) mismatch input_type({at.config[0]})"
     info = at.info(received_type=received, linked_node=list(link))
     return Fault("return_type_mismatch", "Return type mismatch between linked nodes", details, info)
 
 
 def invalid_input_type(at: At, value: object, type_: str, error: Exception) -> Fault:
-    """A constant cannot be read as what the input takes."""
+    """A constant cannot be converted to the input's type."""
     words = f"Failed to convert an input value to a {type_} value"
     info = at.info(received_value=value, exception_message=shorten(str(error)))
     return Fault("invalid_input_type", words, f"{at.path}, {show_value(value)}, {shorten(str(error))}", info)
@@ -112,7 +112,7 @@ def value_bigger_than_max(at: At, value: object, most: object) -> Fault:
 
 
 def value_not_in_list(at: At, value: object, choices: Sequence[object]) -> Fault:
-    """A choice is none of those there are; a long list of them is not repeated."""
+    """A value is none of the choices; a long list of them is not repeated."""
     is_long = len(choices) > _SHOWN_CHOICES_MAX
     listed = f"(list of length {len(choices)})" if is_long else str(list(choices))
     info = {"input_name": at.path, "input_config": None if is_long else at.config, "received_value": value}
@@ -127,13 +127,13 @@ def custom_validation_failed(at: At, value: object, words: str) -> Fault:
 
 
 def dependency_cycle(node: str, way: Sequence[str], details: str) -> Fault:
-    """The node needs itself, by way of others."""
+    """The node depends on itself, through others."""
     info = {"node_id": node, "cycle_nodes": list(way)}
     return Fault("dependency_cycle", "Dependency cycle detected", details, info)
 
 
 def exception_during_validation(error: BaseException, *, is_output: bool, **info: object) -> Fault:
-    """A check broke, or a link leads nowhere."""
+    """A check raised an error, or a link leads nowhere."""
     facts = {**info, "exception_type": type(error).__name__, "exception_message": shorten(str(error))}
     if is_output:
         return Fault("exception_during_validation", "Exception when validating node", shorten(str(error)), facts)

@@ -12,7 +12,7 @@ _VALUE: Final = "__value__"
 
 
 class Link(NamedTuple):
-    """An input that takes what another node gives at one of its outputs."""
+    """An input that takes an output of another node."""
 
     node: str
     slot: int
@@ -37,11 +37,11 @@ Graph: TypeAlias = Mapping[str, Node]
 
 
 class BadGraphError(ValueError):
-    """A document that is no graph in the API format; its words say where and why."""
+    """A document that is no graph in the API format; the message says where and why."""
 
 
 def read_graph(document: object) -> dict[str, Node]:
-    """Read a whole graph, `{id: {class_type, inputs, _meta?}}`; other members of a node are passed by.
+    """Read a whole graph, `{id: {class_type, inputs, _meta?}}`; other members of a node are ignored.
 
     BadGraphError when the document is of another shape, or larger than NODES_MAX and INPUTS_MAX allow.
     """
@@ -92,7 +92,7 @@ def _read_node(id_: str, node: object) -> Node:
 
 
 def _read_value(value: object) -> object:
-    """A list is meant as a link; one that is meant as itself, or any other value, may come in a wrapping."""
+    """A list means a link; a list that is a constant, or any other value, may come in a wrapper."""
     if isinstance(value, list):
         return as_link(value) or BadLink(value)
     if isinstance(value, dict) and _VALUE in value:

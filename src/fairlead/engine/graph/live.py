@@ -1,4 +1,4 @@
-"""A graph while it is executed: what was submitted, and what nodes have put in their places since."""
+"""A graph while it is executed: what was submitted, and the graphs by which nodes were replaced since."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -17,13 +17,13 @@ _NO_LINKS: Final[Mapping[str, Link]] = MappingProxyType({})
 
 
 class ExpansionError(Exception):
-    """A node gave a graph that cannot take its place; the words say why."""
+    """A node returned a graph that cannot replace it; the message says why."""
 
 
 class LiveNode(msgspec.Struct, frozen=True):
-    """A node, with its inputs sorted by what is to be done with them.
+    """A node, with its inputs by how they are handled.
 
-    `links` are worked out first, `lazy` ones (names of links) only when asked for; `raw` ones are passed as they are.
+    `links` are computed first, `lazy` ones (names of links) only when asked for; `raw` ones are passed as they are.
     """
 
     place: Place
@@ -62,7 +62,7 @@ class LiveGraph:
         return found
 
     def __iter__(self) -> Iterator[str]:
-        """The ids of the submitted nodes, and of those that were made since."""
+        """The ids of the submitted nodes, and of those that were added since."""
         yield from self._graph
         yield from (id_ for id_ in self._nodes if id_ not in self._graph)
 
@@ -84,10 +84,10 @@ class LiveGraph:
         return [self[node] for node in order]
 
     def expand(self, parent: LiveNode, call: int, document: Mapping[str, object]) -> dict[str, str]:
-        """Add a graph that a node gave in one of its calls; returns the new ids by those it used.
+        """Add a graph that a call of a node returned; returns the new ids by those it used.
 
         An id that begins with `<node>.<call>.` stays as it is, for node packs may number their graphs themselves.
-        ExpansionError when it is no graph, or too many nodes were made.
+        ExpansionError when it is no graph, or too many nodes were added.
         """
         self._made += len(document)
         if len(self._graph) + self._made > NODES_MAX or parent.depth >= _DEPTH_MAX:
@@ -100,7 +100,7 @@ class LiveGraph:
         return ids
 
     def linked(self, value: object, ids: Mapping[str, str]) -> object:
-        """A value of a node that gave a graph: a link, if it leads to a node there is, or what it was."""
+        """A value of a node that returned a graph: a link, if it leads to an existing node, or the value unchanged."""
         link = _link(value, ids)
         return link if isinstance(link, Link) and link.node in self else value
 
@@ -142,6 +142,6 @@ class LiveGraph:
 
 
 def _link(value: object, ids: Mapping[str, str]) -> object:
-    """An input of a node's graph: a link, by the new id of what it links to, or what it was."""
+    """An input in a node's graph: a link with the new id of its source, or the value unchanged."""
     link = value if isinstance(value, Link) else as_link(value)
     return value if link is None else Link(ids.get(link.node, link.node), link.slot)

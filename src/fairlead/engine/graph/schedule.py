@@ -1,8 +1,8 @@
-"""Which node is next. Pure: it knows ids and what needs what, and neither classes nor values.
+"""Decides which node is next, from ids and dependencies alone.
 
-A node that was taken is done in the end, or waits again for something it found it needs. Of the ready ones those come
-first that give something to see early and free memory soon: output nodes and concurrent ones, then what feeds an
-output, then what feeds that, and else the one that was added first.
+A node that was taken ends, or waits again for further dependencies. Of the ready nodes those come first that show
+something early and free memory soon: output nodes and concurrent ones, then what feeds an output, then what feeds that,
+and otherwise the one that was added first.
 """
 
 import heapq
@@ -16,7 +16,7 @@ _FAR: Final = 3
 
 
 class DependencyCycleError(Exception):
-    """Nodes that need each other; its `nodes` are the way round, each needing the next, and the last the first."""
+    """Nodes that depend on each other; each of its `nodes` needs the next, and the last needs the first."""
 
     def __init__(self, nodes: Sequence[str]) -> None:
         super().__init__("Nodes need each other: " + " -> ".join([*nodes[:20], nodes[0]]))
@@ -71,7 +71,7 @@ class Schedule:
         return None
 
     def done(self, node: str) -> None:
-        """Note that a node that was taken is through."""
+        """Note that a node that was taken has finished."""
         del self._entries[node]
         self._distances.pop(node, None)
         for consumer in self._consumers.pop(node, ()):
@@ -81,7 +81,7 @@ class Schedule:
                 self._offer(consumer, entry)
 
     def cycle(self) -> DependencyCycleError:
-        """Say why nothing is ready: the way round among the nodes that wait. Only when none is ready or taken."""
+        """Find the cycle among the nodes that wait. Only to be called when none is ready or taken."""
         node = next(iter(self._entries))
         seen: dict[str, int] = {}
         while node not in seen:
@@ -99,7 +99,7 @@ class Schedule:
             self._offer(node, entry)
 
     def _draw_near(self, nodes: Iterable[str], distance: int) -> None:
-        """Note that nodes are this far from an output, and what they need one step more."""
+        """Note the distance of nodes from an output; what they need is one step further away."""
         waiting = [(node, distance) for node in nodes] if distance < _FAR else []
         while waiting:
             node, distance = waiting.pop()
@@ -114,7 +114,7 @@ class Schedule:
             waiting.extend((need, distance + 1) for need in entry.needs)
 
     def _offer(self, node: str, entry: _Entry) -> None:
-        """A node that drew near is offered twice; the better place is taken, and the other passed by."""
+        """A node whose distance shrank is queued twice; its better place is used, and the other skipped."""
         entry.is_ready = True
         rank = 0 if entry.is_concurrent else self._distances.get(node, _FAR)
         heapq.heappush(self._ready[entry.is_concurrent], (rank, entry.number, node))

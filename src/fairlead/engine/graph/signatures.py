@@ -1,7 +1,7 @@
-"""What a node's result depends on, as one short digest: two nodes with the same signature give the same.
+"""What a node's result depends on, as one short digest: two nodes with the same signature have the same result.
 
 A signature is made of the class, the node's fingerprint, its constants, and the signatures of what it links to. Ids do
-not matter, and each node is looked at once, so that the work grows with nodes and links. Pure.
+not matter, and each node is visited once, so the time is linear in nodes and links.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ def signature(
     links: Mapping[str, Link],
     known: Mapping[str, Signature | None],
 ) -> Signature | None:
-    """The signature of a node, given those of what it links to.
+    """The signature of a node, given those of its sources.
 
-    None when it equals no other: a constant cannot be told from others, or so it is with something it needs.
+    None when it equals no other, because one of its constants cannot be compared, or one of its sources has none.
     """
     digest = hashlib.blake2b(_text(class_type) + fingerprint, digest_size=_DIGEST_BYTES)
     for path in sorted(constants):
@@ -81,7 +81,7 @@ def _scalar(value: object) -> bytes | None:
 
 
 def _inner(value: object) -> tuple[bytes, Iterable[object]] | None:
-    """The head of a container, which tells how many items follow, and the items."""
+    """The head of a container, with the number of its items, and the items."""
     match value:
         case list() | tuple():
             return b"[%d:" % len(value), value

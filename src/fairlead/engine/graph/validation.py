@@ -1,7 +1,7 @@
-"""Which outputs of a graph can be made, and what is wrong with the others (engine-wire, 2.1).
+"""Finds which outputs of a graph can be made, and what is wrong with the others (engine-wire, 2.1).
 
-Only nodes that an output needs are checked; constants are converted to the types of their inputs on the way. Time and
-memory grow with nodes and links, not with depth.
+Only nodes that an output needs are checked; their constants are converted to the types of the inputs. Time and memory
+grow with nodes and links, not with depth.
 """
 
 import inspect
@@ -130,7 +130,7 @@ class _Validation:
             self._good[node.id] = replace(node, inputs=checker.values)
 
     def _types(self, node: Node) -> dict[str, object]:
-        """The type that comes through each link, or why none does, as the error a look-up would be."""
+        """The type that each link brings, or the error of its look-up."""
         return {path: self._type(value) for path, value in node.inputs.items() if isinstance(value, Link)}
 
     def _type(self, link: Link) -> object:
@@ -165,7 +165,7 @@ class _Validation:
         }
 
     def _dependent_outputs(self, order: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """The first outputs that need each node, itself among them; in a cycle only those known on the way."""
+        """The first outputs that need each node, which may be itself; in a cycle only those found so far."""
         dependent: dict[str, tuple[str, ...]] = {}
         for node in reversed(order):
             own = (node,) if node in self._output_set else ()
@@ -181,7 +181,10 @@ class _NodeCheck:
     def __init__(self, node: Node, interface: Interface, expected: Mapping[str, Expected], *, is_output: bool) -> None:
         self.values: dict[str, object] = dict(node.inputs)
         self.has_converted = False
-        """Whether a constant is of another type now. Its value may be equal: 7 is 7.0, and a node divides otherwise."""
+        """Whether a constant has another type now.
+
+        Equal values may differ: 7 equals 7.0, but a node divides them differently.
+        """
         self._interface = interface
         self._expected = expected
         self._is_output = is_output
@@ -203,9 +206,9 @@ class _NodeCheck:
         return found
 
     async def check_by_itself(self, types: Mapping[str, object], context: Any) -> list[Fault]:
-        """What the class's own check says, if it names anything known; a link is None to it.
+        """The result of the class's own check, if it takes any known input; links are None in it.
 
-        `input_types` are the types that come through links.
+        `input_types` are the types that links bring.
         """
         own = self._interface.definition.validate
         named = [path for path in self._expected if path in self.values and self._is_own(path)]
@@ -285,7 +288,7 @@ def convert(value: object, at: At, declared: Declared) -> tuple[object, Fault | 
 
 
 def limits_fault(value: object, at: At, declared: Declared) -> Fault | None:
-    """What is wrong with a converted constant: below or above its bound, or none of its choices."""
+    """The fault of a converted constant: below or above its bound, or none of its choices."""
     if isinstance(value, int | float):
         least, most = declared.options.get("min"), declared.options.get("max")
         if least is not None and value < least:
@@ -304,7 +307,7 @@ def limits_fault(value: object, at: At, declared: Declared) -> Fault | None:
 
 
 def types_match(received: object, declared: Declared) -> bool:
-    """Whether what an output gives may go into an input.
+    """Whether the type of an output matches that of an input.
 
     Types are lists separated by commas, any of which may match. The comparison is by `!=`, because node packs make
     types that equal everything by overriding it.
@@ -319,7 +322,7 @@ def types_match(received: object, declared: Declared) -> bool:
 
 
 def _choices(declared: Declared) -> list[object]:
-    """The choices of an input; none where only a folder, a route or the editor knows them."""
+    """The choices of an input; none where they come from a folder, a route or the editor."""
     if declared.type == DYNAMIC_COMBO:
         return [option["key"] for option in declared.options.get("options", ())]
     if declared.type != "COMBO" or "remote" in declared.options:

@@ -1,4 +1,4 @@
-"""Which classes of nodes a workflow names, without reading anything else of it."""
+"""Finds the classes of nodes that a workflow names, without reading anything else of it."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ class _Submitted(msgspec.Struct):
 
 
 def classes_of(workflow: bytes) -> frozenset[str]:
-    """The classes of a workflow in the API format, alone or as it is submitted; none of one that is neither.
+    """The classes of a workflow in the API format, alone or as it is submitted; none for any other document.
 
     Takes a millisecond for about a thousand nodes.
     """
@@ -31,7 +31,7 @@ def classes_of(workflow: bytes) -> frozenset[str]:
 
 
 def class_of(workflow: bytes, node: str) -> str:
-    """The class of a node of a graph; an empty one when it says none. Takes long for a large one."""
+    """The class of a node of a graph; empty when it has none. Takes long for a large graph."""
     try:
         found = msgspec.json.decode(workflow, type=dict[str, _Node]).get(node)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The server's end of the socket to one engine process: calls that are open, and what the process says about them."""
+"""The server's end of the socket to one engine process: open calls, and the notices and questions about them."""
 
 import asyncio
 import itertools
@@ -55,20 +55,20 @@ class ProcessLostError(Exception):
 
 
 class Listener:
-    """Takes the notices about one call in place of its callbacks; they come in an order, and often many together."""
+    """Takes the notices about one call, in their order and often many together, in place of its callbacks."""
 
     def flush(self) -> None:
-        """Called after those that have come together, and before the call is answered."""
+        """Called after notices that came together, and before the call is answered."""
 
     async def caught_up(self) -> None:
         """Return when there is room for more."""
 
 
 class HostCall(Generic[T]):
-    """One call of an engine process, which asks its `callbacks` until it has answered.
+    """One call of an engine process, which uses its `callbacks` until it answers.
 
-    `result` is set when the process answers; ProcessLostError when it is lost before. Without a `listener` nothing may
-    be told.
+    `result` is set when the process answers; ProcessLostError when it is lost before. Without a `listener` it may send
+    no notices.
     """
 
     def __init__(self, number: int, method: Method, callbacks: object, connection: "HostConnection") -> None:
@@ -91,14 +91,14 @@ class HostCall(Generic[T]):
             self.result.exception()  # often nobody waits for it
 
     async def close(self) -> None:
-        """Nobody wants the result any more: decline every question. Returns when no answer is being made."""
+        """Give the call up and decline every question. Returns when no answer is being made."""
         self._callbacks = self.listener = None
         for task in self._answering:
             task.cancel()
         if self._answering:
             await asyncio.wait(self._answering, timeout=_CLOSE_SECONDS)
 
-    # What is heard; BadFrameError for what may not be said.
+    # Received frames; BadFrameError for what may not be sent.
 
     def hear_answer(self, answer: Answer[msgspec.Raw]) -> None:
         """Take the answer."""
@@ -134,7 +134,7 @@ class HostCall(Generic[T]):
             self._decline(call, error.exception_type, error.message)
         except (BadArgumentsError, FrameTooLargeError) as error:
             self._decline(call, "ValueError", str(error))
-        except Exception as error:  # noqa: BLE001 -- says nothing to the node, and everything to who takes note
+        except Exception as error:  # noqa: BLE001 -- the node learns nothing of it, the log everything
             self._connection.note(AnswerFailed(call.method, error))
             self._decline(call, _INTERNAL, "the server could not answer what the node asked")
 
@@ -143,15 +143,15 @@ class HostCall(Generic[T]):
 
 
 class HostConnection(asyncio.Protocol):
-    """The socket to an engine process. `process` is told what it says of itself, and may raise BadFrameError.
+    """The socket to an engine process. `process` gets what it reports about itself, and may raise BadFrameError.
 
-    `kill` ends the process for a reason. `closed` is set when nothing more is said.
+    `kill` ends the process for a reason. `closed` is set when nothing more comes.
     """
 
     def __init__(self, folder: Path, note: TakeNote, process: ProcessNotices, kill: Callable[[str], None]) -> None:
         self.closed: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         self.folder = folder
-        """Where the process may write files to be kept."""
+        """The folder in which the process may write files to be stored."""
         self.note: Final = note
         self._process = process
         self._kill = kill
@@ -162,22 +162,22 @@ class HostConnection(asyncio.Protocol):
         self._is_deaf = False
         self._told_bytes = 0
         self._holds = 0
-        """How many reasons there are to read nothing for now."""
+        """How many reasons there are to pause reading."""
         self._transport: asyncio.Transport | None = None
         self._pausing: asyncio.Task[None] | None = None
 
     async def connect(self, end: socket.socket) -> None:
-        """Speak through a socket, which is closed with the connection."""
+        """Use a socket, which is closed with the connection."""
         self._transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=end)
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing is read for now, because somebody here has to catch up first."""
+        """Whether reading is paused, because a receiver here has to catch up first."""
         return self._holds > 0
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing that is said is heard any more, or nothing more is said."""
+        """Whether nothing more is read, or nothing more comes."""
         return self._is_deaf or self.closed.done()
 
     def abort(self) -> None:
@@ -186,7 +186,7 @@ class HostConnection(asyncio.Protocol):
             self._transport.abort()
 
     async def lose(self, exit_: Exit) -> None:
-        """Let every open call fail, and each that comes; returns when none is answering a question any more."""
+        """Have every open and every later call fail; returns when no question is being answered."""
         self._lost = exit_
         for call in self._calls.values():
             call.fail(exit_)
@@ -206,12 +206,12 @@ class HostConnection(asyncio.Protocol):
         return call
 
     def tell(self, method: Callable[Concatenate[S, P], None], *given: P.args, **named: P.kwargs) -> None:
-        """Call a method that nobody answers."""
+        """Call a method that returns nothing."""
         declared = _METHODS[method.__name__]
         self.send(Call(0, 0, declared.name, declared.arguments(given, named)))
 
     async def ask(self, method: Callable[Concatenate[S, P], Awaitable[T]], *given: P.args, **named: P.kwargs) -> T:
-        """What a method returns. ProcessLostError, FrameTooLargeError."""
+        """Call a method and return its result. ProcessLostError, FrameTooLargeError."""
         call = self.call(method, *given, **named)
         try:
             return await call.result
@@ -219,13 +219,13 @@ class HostConnection(asyncio.Protocol):
             await call.close()
 
     def send(self, record: object) -> None:
-        """Send a record; a process that is gone hears nothing. FrameTooLargeError for too much."""
+        """Send a record, which is dropped if the process has ended. FrameTooLargeError."""
         frame = framed(record, FRAME_BYTES_MAX)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame)
 
     def own_file(self, path: Path) -> Path:
-        """The path of a file the process has written: right in its folder, no link to anything else. DeclinedError."""
+        """The path of a file that the process has written: directly in its folder, and no link. DeclinedError."""
         try:
             is_file = path.parent == self.folder and stat.S_ISREG(path.lstat().st_mode)
         except (OSError, ValueError):
@@ -237,7 +237,7 @@ class HostConnection(asyncio.Protocol):
     # What is heard.
 
     def data_received(self, data: bytes) -> None:
-        """Hear what the process says; one that says what it may not is ended."""
+        """Read what the process sends; one that breaks the protocol is ended."""
         if self._is_deaf:
             return
         told: dict[Listener, None] = {}
@@ -271,7 +271,7 @@ class HostConnection(asyncio.Protocol):
                 raise BadFrameError("something about a call it does not have")
 
     async def _pause(self, listeners: list[Listener]) -> None:
-        """Read nothing more until everybody has caught up: it is the process that then waits."""
+        """Pause reading until all receivers have caught up; meanwhile the process waits."""
         self._hold()
         try:
             for listener in listeners:
@@ -281,12 +281,12 @@ class HostConnection(asyncio.Protocol):
             self._release()
 
     def _let_others_run(self) -> None:
-        """Read on in the next round of the event loop: it would else read megabytes of one process at a time."""
+        """Read on in the next turn of the event loop, instead of reading megabytes of one process at a time."""
         self._hold()
         asyncio.get_running_loop().call_soon(self._release)
 
     def pause_writing(self) -> None:
-        """The process does not read what it is answered: hear no more questions until it does."""
+        """The process does not read its answers: read no more questions until it does."""
         self._hold()
 
     def resume_writing(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 INLINE_BYTES: Final = 256 * 1024
-"""The most that a document may have to travel within a frame."""
+"""The largest document that is sent within a frame."""
 BYTES_MAX: Final = 320 * 2**20
 """A whole workflow fits (256 MiB), with constants that were converted."""
 
@@ -32,7 +32,7 @@ def hand_over(content: bytes, folder: Path) -> Document:
     if len(content) <= INLINE_BYTES:
         return content
     name = f"document-{uuid.uuid4().hex}"
-    # A host can put links into its folder: nothing that is there already is written to.
+    # A host can put links into its folder, so existing files are never written to.
     descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""A job at a host: from the order to its end, within its time, however the host behaves."""
+"""A job at a host: from the order to its end, within its time limit, however the host behaves."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ class HostedExecution:
         self.cancellation: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         """Set when the job is cancelled."""
         self.descriptors = 0
-        """How many the host has open after the job, as far as it has said so."""
+        """How many descriptors the host has open after the job, by its own report."""
         self._order = order
         self._callbacks = callbacks
         self._seconds = seconds
@@ -59,7 +59,7 @@ class HostedExecution:
             self._stop()
 
     async def held(self, host: EngineProcess) -> Ending | Exit:
-        """Have a host execute the job; returns how it ended, or how the host did without a word from us."""
+        """Have a host execute the job; returns how the job ended, or how the host ended by itself."""
         if self.cancellation.done():
             return Interrupted(None, None, [])
         self._host, order = host, self._order
@@ -106,7 +106,7 @@ class HostedExecution:
         return self._call is not None and self._call.result.done()
 
     def _stop(self) -> None:
-        """End the job: by a word, and when that is not heard by force."""
+        """End the job: by a request, and by force when that has no effect."""
         if self._host is None or self._is_stopping or self._is_answered:
             return
         self._is_stopping, self._is_late = True, not self.cancellation.done()
@@ -120,12 +120,12 @@ class HostedExecution:
             self._wait(_KILL_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        """Wait no more for what the system does not end."""
+        """Stop waiting for a process that the system does not end."""
         if self._call is not None:
             self._call.fail(Exit(None, None, _UNHEARD))
 
     async def _stopped(self, ending: Ending | None) -> Ending:
-        """How the job has ended after a stop was requested: by itself, if it has said so."""
+        """How the job has ended after a stop was requested: by itself, if it has reported so."""
         if ending is not None and not (self._is_late and isinstance(ending, Interrupted)):
             return ending
         place = ending.place if isinstance(ending, Interrupted) else self._events.last
@@ -141,22 +141,22 @@ class HostedExecution:
 
 
 class _Events(Listener):
-    """What a host tells of a job: checked, and passed on as it has come together."""
+    """The events that a host sends of a job: checked, and passed on in the batches in which they came."""
 
     def __init__(self, callbacks: HostCallbacks) -> None:
         self.executed: Final[list[str]] = []
         self._executing: dict[str, Place] = {}
-        """The nodes that have begun and are not through, the latest last."""
+        """The nodes that have begun and not finished, the latest last."""
         self._callbacks = callbacks
         self._told: list[Event] = []
 
     @property
     def last(self) -> Place | None:
-        """The node that began last of those that are not through."""
+        """The node that began last of those that have not finished."""
         return next(reversed(self._executing.values()), None)
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Take events. BadFrameError for what may not be told."""
+        """Take events. BadFrameError for what a host may not send."""
         for event in events:
             told = event
             match event:
@@ -175,7 +175,7 @@ class _Events(Listener):
             self._told.append(told)
 
     def show(self, shown: Preview | ProgressText) -> None:
-        """Pass on what is shown at once. BadFrameError for a picture of another kind."""
+        """Pass on a preview at once. BadFrameError for a picture of another kind."""
         if isinstance(shown, Preview) and shown.image_type not in _IMAGE_TYPES:
             raise BadFrameError("a preview of an unknown type")
         self.flush()
@@ -207,7 +207,7 @@ def failed(
     executed: Sequence[str] = (),
     traceback: Sequence[str] = (),
 ) -> Failed:
-    """A failure in our words."""
+    """A failure with a message of ours."""
     return Failed(Failure(place, node_type, exception_type, words, list(traceback), {}, list(executed)))
 
 

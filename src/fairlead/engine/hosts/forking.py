@@ -1,4 +1,4 @@
-"""What the system tells about new processes: which one sent a first byte, and which may be forked for several.
+"""What the system knows about new processes: which one sent a first byte, and which may be forked for several users.
 
 A process may be forked for several workspaces only if an inspection from outside, which its code cannot influence,
 finds nothing that must not be shared. A thread would be lost in the fork. An open file or shared memory would connect
@@ -42,7 +42,7 @@ def sockets(undone: ExitStack) -> tuple[socket.socket, ...]:
 
 
 async def hear_hello(ours: socket.socket) -> int:
-    """Wait for the first byte of a new process, and return its number; 0 where the system does not say.
+    """Wait for the first byte of a new process, and return its number; 0 where the system does not know it.
 
     EOFError when the process ends without it, or sends another byte.
     """
@@ -60,7 +60,7 @@ async def hear_hello(ours: socket.socket) -> int:
 
 
 def is_forkable(pid: int) -> bool:
-    """Look at a process; False where there is no way to look. May take some milliseconds."""
+    """Inspect a process; False where that is not possible. May take some milliseconds."""
     own = _PROCESSES / str(pid)
     try:
         if len(list((own / "task").iterdir())) > 1 or len(list((own / "fd").iterdir())) > _DESCRIPTORS_MAX:

@@ -31,7 +31,7 @@ from fairlead.engine.nodes.node_context import looking_context
 
 _NOBODY: Final = Place("", "")
 _TOLD_BYTES_MAX: Final = 28 * 1024
-"""Of what is wrong with a workflow, and again of what is wrong with its nodes: both stand in one answer."""
+"""The most bytes about a workflow, and again about its nodes: both are in one answer."""
 _INVALID_PROMPT: Final = "invalid_prompt"
 
 
@@ -63,7 +63,7 @@ class Host:
                 connection.begin_to_end()
                 sender.flush()
                 return _ended(sender.fault or outcome.ending)
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it is the end of this job and not of the host
+            except Exception as error:  # noqa: BLE001 -- any error ends this job, and not the host
                 return _ended(Failed(failure(_NOBODY, "", error, {}, [])))
 
     def _refuse_unknown(self, graph: Graph, outputs: Sequence[str]) -> None:
@@ -96,14 +96,14 @@ class Host:
             return Refused(_told(error.fault.as_dict()), _told(faults))
         except BadGraphError as error:
             return _refused(Fault(_INVALID_PROMPT, "The workflow cannot be read.", str(error)))
-        except Exception as error:  # noqa: BLE001 -- out of memory, or a class no check has foreseen: it is the workflow's
+        except Exception as error:  # noqa: BLE001 -- lack of memory, or an unforeseen class: a fault of the workflow
             words = f"{type(error).__name__}: {shown_text(error)}"
             return _refused(exception_during_validation(ValueError(words), is_output=True))
         finally:
             connection.stop.set()
 
     async def survey(self, workflow: Document) -> Sequence[str]:
-        """The classes a workflow names; what is wrong with it is for a check to say."""
+        """The classes a workflow names; faults of the workflow are left to its check."""
         return sorted(classes_of(take(workflow, self._folder)))
 
     async def render(self, picture: Render) -> Rendered:
@@ -125,7 +125,7 @@ def _ended(ending: Ending) -> Ended:
 
 
 def _written(graph: Graph) -> bytes:
-    """A graph as JSON. BadGraphError for a constant that was read as a number that is none."""
+    """A graph as JSON. BadGraphError for a constant that was read as NaN or an infinity."""
     try:
         text = json.dumps(write_graph(graph), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except ValueError:
@@ -134,5 +134,5 @@ def _written(graph: Graph) -> bytes:
 
 
 def _told(faults: dict[str, Any]) -> bytes:
-    """What is wrong, as JSON within a bound: it repeats values of the workflow, and words of nodes."""
+    """The faults as JSON within a bound, as they repeat values of the workflow and messages of nodes."""
     return fit(plain(faults, FRAME_BYTES_MAX // 2, WRITTEN), _TOLD_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""Something with a process that is started when it is first wanted, shared by all who want it, and started again."""
+"""Something with a process that is started when it is first needed, shared by all users, and started again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,15 +9,15 @@ from fairlead.engine.hosts.process import HostNotStartedError
 from fairlead.processes.exits import Restarts
 
 _REST_SECONDS: Final = 10.0
-"""How long nothing is started that could not be a moment ago."""
+"""The pause after a start that failed."""
 
 
 class Process(Protocol):
-    """A process, or what lives as long as one does."""
+    """A process, or an object that lives as long as one."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing can be asked of it any more."""
+        """Whether it can no longer be used."""
         ...
 
 
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Process)
 
 
 class KeptProcess(Generic[T]):
-    """One thing at a time. Who leaves while it is being started has it started all the same, for who comes next."""
+    """Holds one such object. A start goes on when the one who waits for it leaves, for the next who needs it."""
 
     def __init__(self, start: Callable[[], Awaitable[T]], *, rest_seconds: float = _REST_SECONDS) -> None:
         self._start = start
@@ -41,7 +41,7 @@ class KeptProcess(Generic[T]):
 
     @asynccontextmanager
     async def used(self) -> AsyncIterator[T]:
-        """What is kept, as `get` has it; it is not idle meanwhile."""
+        """The object, as from `get`; it is not idle meanwhile."""
         self._users += 1
         self._is_idle.clear()
         try:
@@ -61,7 +61,7 @@ class KeptProcess(Generic[T]):
         await self._is_idle.wait()
 
     async def get(self) -> T:
-        """What is kept, as soon as it is there. HostNotStartedError."""
+        """The object, once it is started. HostNotStartedError."""
         if self._is_closed and (self._starting is None or self.is_spent):
             raise HostNotStartedError("it is not started again")
         if self._starting is None or self.is_spent:
@@ -71,13 +71,13 @@ class KeptProcess(Generic[T]):
 
     @property
     def value(self) -> T | None:
-        """What is kept, where it is there."""
+        """The object, if it is started."""
         task = self._starting
         return task.result() if task is not None and task.done() and not _has_failed(task) else None
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has to be started again: its process is gone, or could not be started some time ago."""
+        """Whether it must be started again: its process has ended, or its start failed some time ago."""
         if self._starting is None or not self._starting.done():
             return False
         if self._failed_at is not None:
@@ -86,7 +86,7 @@ class KeptProcess(Generic[T]):
         return value is None or value.is_gone
 
     async def last(self) -> T | None:
-        """What is kept or being started, when it is there; None where there is none, or none comes."""
+        """The object, once a start under way has ended; None where there is none, or the start failed."""
         self._is_closed = True
         if self._starting is None:
             return None
@@ -94,7 +94,7 @@ class KeptProcess(Generic[T]):
         return self.value
 
     def close(self) -> None:
-        """Start nothing more, and give up what is being started."""
+        """Start nothing more, and cancel a start under way."""
         self._is_closed = True
         if self._starting is not None:
             self._starting.cancel()
@@ -116,6 +116,6 @@ def _has_failed(task: "asyncio.Task[T]") -> bool:
 
 
 def _forget(task: "asyncio.Task[T]") -> None:
-    """Who waits is told; where nobody does, nobody asks."""
+    """Those who wait get the error; without them, nobody retrieves it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""What an engine process knows: the engine's own nodes, those of partners' models, and those of packs."""
+"""Loads the nodes of an engine process: the engine's own, those of partners' models, and those of packs."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -16,9 +16,9 @@ from fairlead.engine.packs.loader import load_packs
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The classes of nodes there are, the names of those that are partners' models, and how packs fared.
+    """The classes of nodes, the names of those that are partners' models, and the reports about packs.
 
-    `keeps_folder` says that a pack has left something in the folder it may write in, or knows its path.
+    `keeps_folder` says that a pack has left something in the folder that it may write to, or knows its path.
     """
 
     registry: Registry
@@ -29,16 +29,16 @@ class Loaded(msgspec.Struct, frozen=True):
     """The names of the classes that are of no pack."""
 
     def told(self) -> LoadedNodes:
-        """What the server is told of it."""
+        """The report to the server."""
         wanted = [name for name in self.registry if not (self.packs and name in self.own)]
         classes = {name: describe(self.registry[name].definition) for name in wanted}
-        # What packs declare may hold anything.
+        # Declarations of packs may hold anything.
         object_info = msgspec.json.encode(plain(classes, FRAME_BYTES_MAX // 2, WRITTEN))
         return LoadedNodes(self.packs, object_info, self.keeps_folder)
 
 
 def preload() -> None:
-    """Import what packs are given values of, whether they import it or not. One that is broken is theirs to report."""
+    """Import the modules whose values packs are given. An error in one is reported by the pack that uses it."""
     with suppress(ImportError, OSError):
         importlib.import_module("torch")
 
@@ -50,9 +50,9 @@ def load(
     folders: Sequence[str],
     announce: Callable[[str], None],
 ) -> Loaded:
-    """Load what `TemplateService.load` says, packs from some folders, each announced before.
+    """Load what `TemplateService.load` asks for: packs from some folders, each announced before.
 
-    One that cannot be loaded is reported and left out.
+    A pack that cannot be loaded is reported and left out.
     """
     registry = own_nodes()
     partners = partners_in(partner_nodes)

@@ -1,6 +1,6 @@
-"""What is worth noting of engine hosts, as data, and what their callers are told when nothing comes of a call.
+"""Events of engine hosts, as data, and the error of a call that cannot be made.
 
-Who assembles the server decides what to log and to count.
+The wiring of the server decides what is logged and counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from fairlead.engine.hosts.service import PackReport
 
 
 class EngineUnavailableError(Exception):
-    """No engine host does what was asked of one right now; the words say why."""
+    """No engine host can do this now; the message says why."""
 
 
 class HostStarted(msgspec.Struct, frozen=True):
@@ -28,13 +28,13 @@ class HostStarted(msgspec.Struct, frozen=True):
 
 
 class PackProbed(msgspec.Struct, frozen=True):
-    """A node pack was tried: how it fared."""
+    """The result of probing a node pack."""
 
     report: PackReport
 
 
 class ClassesShadowed(msgspec.Struct, frozen=True):
-    """A node pack has classes whose names are those of another pack, `owner`, which is loaded first and gives them."""
+    """A node pack has classes with the names of another pack's: `owner`, which is loaded first and provides them."""
 
     pack: str
     owner: str
@@ -42,7 +42,7 @@ class ClassesShadowed(msgspec.Struct, frozen=True):
 
 
 class HostEnded(msgspec.Struct, frozen=True):
-    """An engine process has ended: why we ended it, or None where it ended by itself; as `died` words it."""
+    """An engine process has ended: why we ended it, or None where it ended by itself; `died` describes its end."""
 
     pid: int
     reason: str | None
@@ -50,14 +50,14 @@ class HostEnded(msgspec.Struct, frozen=True):
 
 
 class HostNotStarted(msgspec.Struct, frozen=True):
-    """An engine process could not be started: why, and the end of what it has said about it."""
+    """An engine process could not be started: why, and the last lines of its output."""
 
     why: str
     last_words: str
 
 
 class AnswerFailed(msgspec.Struct, frozen=True):
-    """A callback raised an unexpected error; the node was told no detail of it."""
+    """A callback raised an unexpected error, of which the node learned nothing."""
 
     question: str
     error: BaseException

@@ -1,7 +1,7 @@
-"""Which node packs there are, how each fares, and which of them gives a class of nodes; and the engine's own classes.
+"""The node packs, the result of probing each, the classes of nodes that each provides, and the engine's own classes.
 
-Each pack is probed by itself: a template loads nothing else, within a limit. One that crashes, or takes too long, is
-out of use, alone; it is tried again when somebody asks for that.
+Each pack is probed by itself in a template that loads nothing else, within a time limit. A pack that crashes, or takes
+too long, is disabled alone; it is probed again on request.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _TRIES: Final = 2
 _CLASSES_MAX: Final = 10_000
 _NAME_LENGTH_MAX: Final = 500
 Classes: TypeAlias = Mapping[str, bytes]
-"""What editors are told of each class, by name."""
+"""The description of each class for editors, by name."""
 
 
 class _Pack(msgspec.Struct):
@@ -38,11 +38,11 @@ class _Pack(msgspec.Struct):
     classes: Classes = msgspec.field(default_factory=dict)
     probe: "asyncio.Task[PackReport] | None" = None
     shadowed_by: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
-    """Its classes that other packs give, by those packs."""
+    """Its classes that other packs provide, by those packs."""
 
 
 class PackCatalog:
-    """The packs of some folders. `changed` is called whenever other classes are known than before."""
+    """The packs of some folders. `changed` is called whenever the known classes change."""
 
     def __init__(
         self, templates: Templates, folders: Sequence[Path], note: TakeNote, changed: Callable[[], None]
@@ -52,24 +52,24 @@ class PackCatalog:
         self._note = note
         self._changed = changed
         self._packs: dict[str, _Pack] = {}
-        """In the order in which packs are loaded, which decides whose class it is where two have one of a name."""
+        """In the order in which packs are loaded: where two have a class of the same name, the first provides it."""
         self._editions = itertools.count(1)
         self._owners: dict[PackSet, Mapping[str, str]] = {}
         self._is_looked_at = asyncio.Event()
 
     async def begin(self) -> None:
-        """Look for packs, and begin to probe each that is no copy: of those, the ones that are wanted are."""
+        """Look for packs, and begin to probe each that is no copy; copies are probed when they are needed."""
         for name in await self.names():
             if not is_copy(name):
                 self.probe(name)
         self._is_looked_at.set()
 
     async def names(self) -> list[str]:
-        """The names of the packs there are right now, in the order in which they are loaded."""
+        """The names of the present packs, in the order in which they are loaded."""
         return [pack.name for pack in await self.packs()]
 
     async def packs(self) -> list[Pack]:
-        """As above, with where they are."""
+        """The same, with their folders."""
         found = await asyncio.to_thread(find_packs, self._folders)
         return list({pack.name: pack for pack in reversed(found.packs)}.values())[::-1]
 
@@ -81,7 +81,7 @@ class PackCatalog:
 
     @property
     def reports(self) -> Sequence[PackReport]:
-        """How each pack fared that was probed."""
+        """The reports about all probed packs."""
         return [pack.report for pack in self._packs.values() if pack.report is not None]
 
     @property
@@ -90,7 +90,7 @@ class PackCatalog:
         return self._is_looked_at.is_set() and not self._pending(None)
 
     async def settled(self, allowed: PackSet) -> None:
-        """Return when those packs that are allowed were probed."""
+        """Return when all allowed packs were probed."""
         await self._is_looked_at.wait()
         for name in set(allowed or ()).difference(self._packs):
             if is_copy(name):
@@ -99,16 +99,16 @@ class PackCatalog:
             await asyncio.wait(pending)
 
     def edition_of(self, name: str) -> int:
-        """Which probe of a pack was the last: a host that has loaded it before is out of date."""
+        """The number of a pack's last probe: a host that loaded the pack before that is out of date."""
         pack = self._packs.get(name)
         return 0 if pack is None else pack.edition
 
     async def refuse(self, packs: Packs) -> str | None:
-        """Why not all of some packs can be used, as far as that is known; None where they can."""
+        """Why not all of some packs can be used, as far as is known; None where they can."""
         return self.refuse_among(packs, await self.names())
 
     def refuse_among(self, packs: Packs, names: Collection[str]) -> str | None:
-        """As above, where the names of the packs that there are have just been read."""
+        """The same, for names of packs that were just read."""
         if missing := absent(packs, names):
             return absence(missing)
         reports = [self._packs[name].report for name in packs if name in self._packs]
@@ -116,7 +116,7 @@ class PackCatalog:
         return None if broken is None else f"the node pack {title_of(broken.name)!r} cannot be loaded: {broken.error}"
 
     def owners(self, allowed: PackSet) -> Mapping[str, str]:
-        """Which of the allowed packs gives a class, by the name of the class."""
+        """The allowed pack that provides each class, by the name of the class."""
         found = self._owners.get(allowed)
         if found is None:
             if len(self._owners) > _CLASSES_MAX:
@@ -126,18 +126,18 @@ class PackCatalog:
         return found
 
     def classes(self, allowed: PackSet) -> Classes:
-        """What editors are told of the classes of allowed packs."""
+        """The descriptions of the classes of allowed packs, for editors."""
         return {name: self._packs[owner].classes[name] for name, owner in self.owners(allowed).items()}
 
     def probe(self, name: str, *, again: bool = False) -> "asyncio.Task[PackReport]":
-        """Have a pack probed, unless that was done or is under way and it need not be done `again`."""
+        """Have a pack probed, unless that was done or is under way; with `again` in any case."""
         pack = self._packs.setdefault(name, _Pack(name))
         if pack.probe is None or (again and pack.probe.done()):
             pack.probe = asyncio.ensure_future(self._probed(pack))
         return pack.probe
 
     def forget(self, names: Iterable[str]) -> None:
-        """Know nothing more of packs that are not there any more."""
+        """Forget packs that no longer exist."""
         for name in names:
             if (pack := self._packs.pop(name, None)) is not None and pack.probe is not None:
                 pack.probe.cancel()
@@ -153,7 +153,7 @@ class PackCatalog:
         return report
 
     def _note_shadowed(self) -> None:
-        """Note once which classes of a pack are never used, because a pack that is loaded before it gives them."""
+        """Report once which classes of a pack are never used, because an earlier pack provides them."""
         owners = self.owners(None)
         for pack in self._allowed(None):
             shadowed: dict[str, list[str]] = {}
@@ -166,7 +166,7 @@ class PackCatalog:
             pack.shadowed_by = shadowed
 
     async def _tried(self, name: str) -> tuple[PackReport, Classes]:
-        """Load a pack, twice where it ends its process: memory may have been short. Too slow is slow enough once."""
+        """Load a pack, a second time if it ends its process, as memory may have been short; not if it was too slow."""
         packs: Packs = (name,)
         for is_last in (False, True):
             self._templates.retire_with(name, "its node packs are loaded again")
@@ -184,7 +184,7 @@ class PackCatalog:
         self._changed()
 
     def _allowed(self, allowed: PackSet) -> list[_Pack]:
-        """The packs of a set; every pack there is are those that are no copies."""
+        """The packs of a set; the set of all packs has no copies."""
         return [
             pack
             for pack in self._packs.values()
@@ -196,7 +196,7 @@ class PackCatalog:
 
 
 def _read(name: str, loaded: LoadedNodes) -> tuple[PackReport, Classes]:
-    """What a pack has said, which is only what it has said."""
+    """The report of a pack; it is the pack's own, and so may be wrong."""
     report = next(report for report in loaded.packs if report.name == name)
     try:
         classes = _classes_in(loaded.object_info)
@@ -208,7 +208,7 @@ def _read(name: str, loaded: LoadedNodes) -> tuple[PackReport, Classes]:
 
 
 class NodeClasses:
-    """What templates have said of their classes, kept until it is out of date."""
+    """The classes that templates have reported, kept until they are out of date."""
 
     def __init__(self, templates: Templates, catalog: PackCatalog) -> None:
         self._templates = templates
@@ -220,21 +220,21 @@ class NodeClasses:
 
     @property
     def is_current(self) -> bool:
-        """Whether the engine's own classes that are known are those there are now."""
+        """Whether the known classes of the engine are current."""
         return self._generation_known == self._generation
 
     def expire(self) -> None:
-        """Note that the engine's own classes are others now; those that were known serve until these are."""
+        """Note that the engine's own classes have changed; the known ones are used until the new ones are known."""
         self._generation += 1
 
     async def own(self) -> AbstractSet[str]:
-        """The names of the classes that are of no pack. EngineUnavailableError."""
+        """The names of the classes that belong to no pack. EngineUnavailableError."""
         if not self._own:
             await self.refresh()
         return self._own.keys()
 
     async def refresh(self) -> None:
-        """Ask for the engine's own classes, where those that are known are out of date. EngineUnavailableError."""
+        """Ask for the engine's own classes, where the known ones are out of date. EngineUnavailableError."""
         async with self._asking:
             while not self.is_current:
                 generation = self._generation
@@ -246,7 +246,7 @@ class NodeClasses:
                 self._generation_known = generation
 
     async def describe(self, packs: PackSet) -> bytes:
-        """The classes there are with some packs, as one JSON object. EngineUnavailableError."""
+        """The classes with some packs, as one JSON object. EngineUnavailableError."""
         await self.own()
         return await asyncio.to_thread(_written, self._own, self._catalog.classes(packs))
 

@@ -1,7 +1,7 @@
 """The hosts that execute jobs, so many at a time: each belongs to one workspace, and so does its cache.
 
-A host is kept while it is idle, for its workspace's next job with the same packs, until its place is wanted for
-another or nobody has come for a while.
+An idle host is kept for its workspace's next job with the same packs, until its place is needed for another, or it was
+idle for long.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from fairlead.engine.hosts.process import EngineProcess
 from fairlead.engine.hosts.templates import Packs, Start
 
 _JOBS_MAX: Final = 20_000
-"""What a host executes before another takes its place: node packs leak."""
+"""How many jobs a host executes before it is replaced, because node packs leak."""
 _DESCRIPTORS_MORE_MAX: Final = 64
 """How many more descriptors than at its start a host may have open after a job: a few belong to what it has cached."""
 _OUT_OF_DATE: Final = "its nodes are out of date"
@@ -25,7 +25,7 @@ _UNFIT: Final = "it is not good for another job"
 
 
 class Place(msgspec.Struct, eq=False):
-    """A place for a host; `host` is None while one is being started. `stamp` is what was true of its packs then."""
+    """A place for a host; `host` is None while one is being started. `stamp` is the state of its packs at its start."""
 
     workspace: str
     packs: Packs
@@ -45,7 +45,7 @@ class Places:
         self._stamp = stamp
         self._busy: set[Place] = set()
         self._idle: list[Place] = []
-        """Those that wait for their workspaces' next jobs, the longest idle first."""
+        """The places that wait for their workspaces' next jobs, the longest idle first."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._endings: set[asyncio.Future[object]] = set()
         self._is_closed = False
@@ -69,9 +69,9 @@ class Places:
         self._wake(len(stale))
 
     async def take(self, workspace: str, packs: Packs, execution: HostedExecution) -> Place | None:
-        """A place with a host of the workspace that has the packs; None when the job is not wanted any more.
+        """A place with a host of the workspace that has the packs; None when the job was cancelled.
 
-        Who comes while others wait waits behind them. HostNotStartedError.
+        Calls are served in their order. HostNotStartedError.
         """
         is_called = False
         while not (self._is_closed or execution.cancellation.done()):
@@ -81,11 +81,11 @@ class Places:
             await self._wait(execution, is_called=is_called)
             is_called = True
         if is_called:
-            self._wake(1)  # it was this one's turn
+            self._wake(1)  # it was this call's turn
         return None
 
     def give_back(self, place: Place, descriptors: int) -> None:
-        """Keep a host for the next job of its workspace, if it is good for one; so many descriptors are open in it."""
+        """Keep a host for the next job of its workspace, if it is fit for one; `descriptors` are open in it."""
         self._busy.discard(place)
         place.jobs += 1
         unfit = self._unfit(place, cast("EngineProcess", place.host), descriptors)
@@ -105,7 +105,7 @@ class Places:
         return _UNFIT if self._is_closed or place.jobs >= _JOBS_MAX or host.is_gone else None
 
     def _found(self, workspace: str, packs: Packs) -> Place | None:
-        """A place for a job: an idle one of its workspace and packs, a free one, or the longest idle of another."""
+        """A place for a job: an idle one of its workspace and packs, a free one, or the longest idle one of another."""
         for place in reversed(self._idle):
             if (place.workspace, place.packs) == (workspace, packs):
                 self._idle.remove(place)
@@ -126,7 +126,7 @@ class Places:
         return place
 
     async def _started(self, place: Place, execution: HostedExecution) -> Place | None:
-        """The place with a host, started for it; None when the job is not wanted any more."""
+        """The place with a host, started for it; None when the job was cancelled."""
         starting = asyncio.ensure_future(self._start(place.packs, place.workspace))
         try:
             waits: set[asyncio.Future[Any]] = {starting, execution.cancellation}
@@ -141,7 +141,7 @@ class Places:
                 self._wake(1)
 
     def _give_up(self, starting: "asyncio.Future[EngineProcess]") -> None:
-        """Have a start end that nobody waits for; a host may have come in the very moment."""
+        """Cancel a start that is no longer needed; the host may have started at the same moment."""
         if starting.cancel():
             self._ending(starting)
         elif not starting.cancelled() and starting.exception() is None:

@@ -1,4 +1,4 @@
-"""What nodes show, as JSON can hold it: nodes give numbers of numpy, sets, paths, and what nobody foresees."""
+"""Turns outputs for display into JSON: nodes return numbers of numpy, sets, paths, and anything else."""
 
 import math
 from typing import Final
@@ -11,14 +11,14 @@ _ITEM_BYTES: Final = 2
 PACKED: Final = range(-(2**63), 2**64)
 """The integers that MessagePack has."""
 WRITTEN: Final = range(-(2**1_000), 2**1_000)
-"""Those that are written as JSON at once, which has all."""
+"""The integers for values that are encoded as JSON directly, which has all."""
 
 
 def plain(value: object, bytes_max: int, integers: range = PACKED) -> object:
-    """A value as JSON has it: numbers stay numbers, lists lists; what is none of it becomes a text.
+    """A value as JSON: numbers and lists stay, and other objects become texts.
 
-    Numbers that are none become null, other integers than the given ones texts. TooManyBytesError when it would take
-    more than about `bytes_max`.
+    NaN and infinities become null, integers outside the given range texts. TooManyBytesError when it would take more
+    than about `bytes_max`.
     """
     return PlainValues(bytes_max, integers).add(value)
 
@@ -67,7 +67,7 @@ class PlainValues:
 
 
 def _words(value: object) -> str:
-    """A value in words: arrays by their shape, long words shortened; words may even fail."""
+    """A value as a text: arrays by their shape, long texts shortened; making the text may fail."""
     if isinstance(value, str):
         return value
     if isinstance(value, np.ndarray):

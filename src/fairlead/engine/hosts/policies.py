@@ -1,4 +1,4 @@
-"""What hosts may see, reach and take, by the node packs they have."""
+"""What hosts may see, reach and use, by the node packs they have."""
 
 from collections.abc import Collection
 from typing import Final
@@ -13,10 +13,10 @@ EVERY_PACK: Final = "*"
 
 
 class HostPolicies(msgspec.Struct, frozen=True):
-    """The policies of a server's hosts, without their folders: without the network, and with it where some have it.
+    """The policies of a server's hosts, apart from their folders: without the network, and with it where some have it.
 
-    A host has the network when each of its packs is `networked`; EVERY_PACK among these is all. `groups` is where
-    control groups are made, if they can be.
+    A host has the network when each of its packs is `networked`; EVERY_PACK among these stands for all. `groups` is
+    where control groups are made, if possible.
     """
 
     closed: Policy
@@ -26,7 +26,7 @@ class HostPolicies(msgspec.Struct, frozen=True):
 
     @property
     def widest(self) -> Policy:
-        """What a process may from which hosts of all kinds are forked: it loads no pack."""
+        """The policy of the process from which hosts of all kinds are forked: it loads no pack."""
         return self.closed if self.opened is None else self.opened
 
     def of(self, packs: Collection[str]) -> Policy:
@@ -36,9 +36,9 @@ class HostPolicies(msgspec.Struct, frozen=True):
         return self.opened if is_granted and self.opened is not None else self.closed
 
     def narrowed(self, packs: Collection[str], folder: str) -> Policy:
-        """What a process may that loads some packs, after it has begun with the widest policy, in a folder of its own.
+        """The policy of a process that loads some packs in a folder of its own; it has begun with the widest policy.
 
-        Hosts are forked from it. Its filter was installed already, unless it is another one.
+        Hosts are forked from it. Its filter was installed already, unless it differs.
         """
         policy = self.of(packs)
         syscalls = b"" if policy is self.widest else policy.syscalls

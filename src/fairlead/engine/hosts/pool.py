@@ -1,7 +1,7 @@
 """The engine hosts of a server: those that check graphs and make pictures, and those that execute jobs.
 
-Each belongs to one workspace for as long as it lives, and has exactly the node packs of the graph it was started for:
-no pack sees a graph, a file or a name of a workspace that has not submitted one of its nodes.
+Each belongs to one workspace while it lives, and has exactly the node packs of the graph it was started for: no pack
+sees a graph, a file or a name of a workspace that has not submitted one of its nodes.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ _RENDER: Final = Service("render", niceness=10)
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """How each node pack of a set fared when it was loaded, and which of them there are not.
+    """The reports about loading a set of node packs, and which of them are missing.
 
     `error` says why none of them can be used; it is None where each can be used that has no error of its own.
     """
@@ -63,7 +63,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """The names of copies of some packs, which of the packs there are not, and why there are no copies, where so."""
+    """The names of copies of some packs, which packs are missing, and why there are no copies, if there are none."""
 
     names: tuple[str, ...]
     missing: tuple[str, ...] = ()
@@ -80,9 +80,9 @@ class Hosts:
         self._folders_of_packs = [Path(folder).resolve() for folder in (*settings.packs, *kept)]
         self._partner_nodes = partner_nodes
         self._generation = 0
-        """Counts the documents of partner nodes there were."""
+        """Counts the documents of partner nodes so far."""
         self.edition = 0
-        """Counts the changes of the classes that there are with every pack."""
+        """Counts the changes of the classes with all packs."""
         self._folders: ScratchFolders | None = None
         self._executions: dict[str, HostedExecution] = {}
         self._needed: OrderedDict[str, Packs] = OrderedDict()
@@ -91,9 +91,9 @@ class Hosts:
         self._is_closed = False
 
     async def begin(self) -> None:
-        """Take a folder, and begin to load the engine and to try the packs; who asks before that waits for it.
+        """Make a folder, and begin to load the engine and to probe the packs; calls wait for that.
 
-        Returns when a process loads the engine beside the caller. EngineUnavailableError where no folder can be made.
+        Returns when a process loads the engine in the background. EngineUnavailableError where no folder can be made.
         """
         settings = self._settings
         try:
@@ -130,7 +130,7 @@ class Hosts:
         self._folders = None
 
     def set_partner_nodes(self, document: bytes) -> None:
-        """Have partners' models as nodes from now on. Each host is replaced as soon as it has nothing to do."""
+        """Use other partners' models as nodes from now on. Each host is replaced as soon as it is idle."""
         self._templates.partner_nodes = document
         self._generation += 1
         self._templates.retire_all("its nodes are out of date")
@@ -141,11 +141,11 @@ class Hosts:
     # Node packs and classes.
 
     async def pack_names(self) -> list[str]:
-        """The names of the node packs there are right now, copies aside; a folder that is gone has none."""
+        """The names of the present node packs without copies; a missing folder has none."""
         return sorted(name for name in await self._catalog.names() if not is_copy(name))
 
     async def copy_packs(self, packs: PackSet) -> Copied:
-        """Keep copies of some packs as they are now, or of every pack there is; minutes, at worst."""
+        """Copy some packs as they are now, or all packs; takes minutes at worst."""
         found = {pack.name: pack for pack in await self._catalog.packs() if not is_copy(pack.name)}
         missing = absent(packs, found)
         if missing:
@@ -158,12 +158,12 @@ class Hosts:
             try:
                 kept.append(await asyncio.to_thread(copy_pack, found[name], folder))
             except NotCopiedError as error:
-                if packs is not None:  # who names packs wants each of them
+                if packs is not None:  # they were named, and so are needed
                     return Copied((), error=str(error))
         return Copied(tuple(kept))
 
     async def restore_copies(self, packs: PackSet, there: Collection[str]) -> None:
-        """Make copies again that are not `there`, where the packs are still as they were when they were copied."""
+        """Restore missing copies, where the packs are unchanged since they were copied."""
         lost = [name for name in packs or () if is_copy(name) and name not in there]
         if lost and (originals := sorted({title_of(name) for name in lost}.intersection(there))):
             await self.copy_packs(tuple(originals))
@@ -179,10 +179,10 @@ class Hosts:
         return tuple(await self._catalog.names())
 
     async def prepare(self, packs: PackSet, *, again: bool = False) -> Prepared:
-        """Have some packs tried, and say how each fared; minutes, at worst.
+        """Probe some packs, and return the reports; takes minutes at worst.
 
-        With `again` each is tried again, and no host that has loaded it before takes more work; without, those that
-        could not be loaded are. EngineUnavailableError when that takes too long.
+        With `again` each is probed again, and no host that has loaded it before takes more work; without, only those
+        that could not be loaded are. EngineUnavailableError when that takes too long.
         """
         there = await self._catalog.names()
         missing = absent(packs, there)
@@ -199,15 +199,15 @@ class Hosts:
         return Prepared([probe.result() for probe in probes])
 
     def begin_to_try(self, packs: PackSet, names: Collection[str]) -> None:
-        """Have copies among some packs tried that were not yet; `edition` changes when it is known how they fare."""
+        """Probe the copies among some packs that were not probed yet; `edition` changes when the results are known."""
         for name in packs or ():
             if is_copy(name) and name in names:
                 self._catalog.probe(name)
 
     def refusal(self, packs: PackSet, names: Collection[str]) -> str | None:
-        """Why some packs cannot be used as they are now, as far as they were tried here; None where they can.
+        """Why some packs cannot be used as they are now, as far as they were probed here; None where they can.
 
-        `names` are those of the packs there are.
+        `names` are those of the present packs.
         """
         return self._catalog.refuse_among(packs, names) if packs else None
 
@@ -217,7 +217,7 @@ class Hosts:
         return self._classes.is_current and self._catalog.is_settled
 
     async def describe(self, packs: PackSet = None) -> bytes:
-        """The classes of nodes there are with some packs, as one JSON object (C-01). EngineUnavailableError."""
+        """The classes of nodes with some packs, as one JSON object (C-01). EngineUnavailableError."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.loading_seconds):
                 await self._catalog.settled(packs)
@@ -240,7 +240,7 @@ class Hosts:
         """
         self._refuse_if_closed()
         if packs and (refusal := await self._catalog.refuse(packs)) is not None:
-            raise EngineUnavailableError(refusal)  # who names packs wants each of them, whatever the graph needs
+            raise EngineUnavailableError(refusal)  # they were named, and so are needed
         needed = await self._packs_of(workspace_id, workflow, packs)
 
         async def check(host: EngineProcess) -> Checked[bytes] | Refused:
@@ -327,9 +327,9 @@ class Hosts:
     # Which packs.
 
     async def _packs_of(self, workspace_id: str, workflow: bytes, allowed: PackSet) -> Packs:
-        """Those of the allowed packs that give a class of a workflow. EngineUnavailableError.
+        """The allowed packs that provide the classes of a workflow. EngineUnavailableError.
 
-        While packs are being tried, only a workflow waits that names a class nobody has given yet.
+        While packs are being probed, a workflow waits only if it names a class that is not known yet.
         """
         if not self._folders_of_packs:
             return ()
@@ -352,7 +352,7 @@ class Hosts:
         return tuple(sorted({owners[name] for name in foreign if name in owners}))
 
     def _stamp(self, packs: Packs) -> Hashable:
-        """What changes when hosts with some packs are out of date."""
+        """A stamp that changes when hosts with some packs are out of date."""
         return self._generation, *(self._catalog.edition_of(name) for name in packs)
 
     def _change(self) -> None:
@@ -365,7 +365,7 @@ class Hosts:
     # Processes.
 
     async def _load(self) -> None:
-        """Load what is needed first, while nobody has asked for it yet; what fails is tried again when it is wanted."""
+        """Load what is needed first, before it is asked for; what fails is tried again when it is needed."""
         try:
             await asyncio.gather(self._classes.refresh(), self._catalog.begin())
         finally:
@@ -387,6 +387,6 @@ class Hosts:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, EngineUnavailableError | HostNotStartedError):
-            # A fault of ours: without heartbeats, or without packs, the server must not go on in silence.
+            # A bug: the server must not go on silently without heartbeats, or without packs.
             words = {"message": "a task of the engine hosts has failed", "exception": error, "task": task}
             asyncio.get_running_loop().call_exception_handler(words)

@@ -1,4 +1,4 @@
-"""One engine process as its server holds it: started or forked, told what to load, a host at last, and ended."""
+"""One engine process, as its server sees it: started or forked, loaded, then a host, and ended."""
 
 import asyncio
 import os
@@ -32,10 +32,10 @@ _PACK_NAME_LENGTH_MAX: Final = 255
 
 
 class HostNotStartedError(Exception):
-    """A process did not come to take work; the words say why.
+    """A process could not be made ready for work; the message says why.
 
     `loading` is the node pack that it was loading when it ended or was given up, `is_slow` in the latter case;
-    `missing` are packs it should have and there are not.
+    `missing` are packs that it should have but that do not exist.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class HostNotStartedError(Exception):
 
 
 class EngineProcess:
-    """A running process. `lost` is set once it is gone, and all that it has said was heard."""
+    """A running process. `lost` is set once it has ended, and everything it has sent was read."""
 
     def __init__(self, child: Child, forks: socket.socket, folder: Path, note: TakeNote) -> None:
         self.child: Final = child
@@ -58,17 +58,17 @@ class EngineProcess:
         self.forked: Final[set[EngineProcess]] = set()
         """The processes that were forked from this one and live."""
         self.descriptors = 0
-        """How many it had open when it began to serve."""
+        """How many descriptors it had open when it began to serve."""
         self._forks = forks
         self._note = note
         self._pulse = Pulse()
         self._loading: str | None = None
-        """The node pack that it loads right now."""
+        """The node pack that it is loading."""
         self._limit: asyncio.Timeout | None = None
-        """That of the order under way; `_seconds` are given to it, and to each pack again."""
+        """The time limit of the order under way; each pack gets `_seconds` again."""
         self._seconds = 0.0
         self._statuses: Final[dict[int, asyncio.Future[int | None]]] = {}
-        """How those have ended that were forked from this one, by their numbers."""
+        """How processes ended that were forked from this one, by their numbers."""
         self._watching: Final = asyncio.ensure_future(self._watch())
 
     # How it comes.
@@ -117,7 +117,7 @@ class EngineProcess:
                 watch = os.pidfd_open(pid)
             except (OSError, EOFError, TimeoutError) as error:
                 if isinstance(error, TimeoutError):
-                    self.kill("it could not be forked any more")  # what it has forked, and is not known, ends with it
+                    self.kill("it could not be forked any more")  # a fork of it that is not known ends with it
                 raise HostNotStartedError("it could not be forked") from error
             status = self._statuses[pid] = asyncio.get_running_loop().create_future()
             child = Child(ProcessTree(pid, self.child.tree), _status(watch, status), errors, folder)
@@ -166,7 +166,7 @@ class EngineProcess:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing can be asked of it any more."""
+        """Whether it can no longer be used."""
         return self.connection.is_silent or self.child.is_ending
 
     async def order(
@@ -176,9 +176,9 @@ class EngineProcess:
         *given: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Have something done that prepares the process; each pack, and what is none, may take so many seconds.
+        """Prepare the process by an order; each pack, and the rest, may take so many seconds.
 
-        HostNotStartedError; the process is ended then.
+        HostNotStartedError, in which case the process is ended.
         """
         self._seconds = seconds
         try:
@@ -211,7 +211,7 @@ class EngineProcess:
     def beat(self, *, counts: bool) -> None:
         """Ask for a sign of life; end the process when it has given none for too long."""
         if self.is_gone or self._limit is not None or self.connection.is_held:
-            self._pulse.hear()  # somebody else watches it, or what it says would not be heard
+            self._pulse.hear()  # its use has a time limit of its own, or its answer would not be read
         elif not self._pulse.is_awaited:
             self._pulse.ask()
             self.connection.call(HostService.ping).result.add_done_callback(lambda _: self._pulse.hear())
@@ -223,20 +223,20 @@ class EngineProcess:
         self.child.kill(reason)
 
     async def end(self, reason: str) -> None:
-        """End the process, in peace if it hears of it, and those that were forked from it."""
+        """End the process and those that were forked from it, without force if it reacts to a request."""
         self.connection.abort()
         await self.child.end(reason, _END_SECONDS)
         await asyncio.shield(self._watching)
 
     async def _watch(self) -> None:
-        """Hear what the process has said until its end, then tell of that."""
+        """Read what the process sends until its end, then report that."""
         ends: set[asyncio.Future[Any]] = {self.connection.closed, self.child.exited}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         self._forks.close()
         await asyncio.wait({self.child.exited}, timeout=_END_SECONDS)
         self.kill("it has closed its socket")
         ended = await asyncio.shield(self.child.exited)
-        await asyncio.wait({self.connection.closed}, timeout=_DRAIN_SECONDS)  # what it has started may hold the socket
+        await asyncio.wait({self.connection.closed}, timeout=_DRAIN_SECONDS)  # its children may hold the socket open
         self.connection.abort()
         for status in self._statuses.values():
             if not status.done():
@@ -261,7 +261,7 @@ class EngineProcess:
         """A process that was forked from it has ended."""
         ended = self._statuses.get(pid)
         if ended is None:
-            self.connection.tell(TemplateService.reap, pid)  # one that never came
+            self.connection.tell(TemplateService.reap, pid)  # one that never became ready
         elif not ended.done():
             ended.set_result(status)
 
@@ -274,7 +274,7 @@ class EngineProcess:
 
 
 async def _status(watch: int, told: "asyncio.Future[int | None]") -> int | None:
-    """How a process has ended, as its parent tells; None when that does not. That it has ended is known here."""
+    """How a process that has ended did so, as its parent reports; None when it does not."""
     try:
         await readable(watch)
     finally:

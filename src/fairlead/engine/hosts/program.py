@@ -1,9 +1,9 @@
 """The engine host: a process that belongs to one workspace, executes its nodes for a server, and ends with it.
 
 `python -m fairlead.engine.hosts.program --fd N --forks N` is the first of them; a server has the other ends of the two
-sockets. The main thread reads what the server says, so that an answer, a request to stop or a ping is heard whatever
-nodes do. Workflows are executed in one thread with an event loop of its own, checked in a few others, pictures rendered
-in one.
+sockets. The main thread reads what the server sends, so that an answer, a request to stop or a ping is noticed whatever
+nodes do. Workflows are executed in one thread with an event loop of its own, checked in a few others, and pictures are
+rendered in one.
 """
 
 import argparse
@@ -34,11 +34,11 @@ Work: TypeAlias = Coroutine[object, object, None]
 _CHECKS_AT_ONCE: Final = 4
 _BROKEN: Final = 3
 UNCONFINED: Final = 4
-"""The code of a host that could not be confined as it has to be, and has loaded nothing."""
+"""The exit code of a host that could not be confined as required, and has loaded nothing."""
 
 
 def main(server: int, forks: int) -> None:
-    """Be an engine process of the server at the other end of two sockets, until it goes away. Does not return."""
+    """Serve as an engine process for the server at the other end of two sockets, until it ends. Does not return."""
     die_with_parent()
     try:
         Template(server, forks, _become_host).run()
@@ -64,7 +64,7 @@ def _become_host(
 
 
 def _be_quiet() -> None:
-    """Send what nodes print to nowhere. What kills the process is still written where errors went until now."""
+    """Discard what nodes print. A fatal error is still written to the previous standard error."""
     last_words = os.fdopen(os.dup(2), "wb", buffering=0)
     faulthandler.enable(last_words)
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -95,7 +95,7 @@ class _Threads:
         threading.Thread(target=self._execute_for_ever, name="jobs", daemon=True).start()
 
     def serve(self) -> None:
-        """Do what the server says, until it has gone."""
+        """Do what the server asks, until it has ended."""
         while (record := self._connection.read()) is not None:
             match record:
                 case Call(method=name) if name in HOST_SERVICE:
@@ -103,7 +103,7 @@ class _Threads:
                 case Cancel(number=number) if number in self._open:
                     self._open[number].stop.set()
                 case Call() | Cancel():
-                    pass  # it has done with all that
+                    pass  # it has finished with all that
                 case _:
                     self._connection.hear(record)
 
@@ -134,7 +134,7 @@ class _Threads:
         task.add_done_callback(self._executions.discard)
 
     def _run(self, work: Work) -> None:
-        """Do what waits, in an event loop for each thread: making one takes longer than most checks."""
+        """Process a queue, in one event loop for each thread: making a loop takes longer than most checks."""
         if not hasattr(self._own, "runner"):
             self._own.runner = asyncio.Runner()
         self._own.runner.run(work)
@@ -142,10 +142,10 @@ class _Threads:
 
 @contextmanager
 def _last_resort() -> Iterator[None]:
-    """A fault of ours ends the process: the server hears of that, and does not wait for ever."""
+    """A bug ends the process: the server notices that, and does not wait forever."""
     try:
         yield
-    except BaseException:  # noqa: BLE001 -- whatever it is, nobody else would hear of it
+    except BaseException:  # noqa: BLE001 -- nothing else would report it
         os._exit(_BROKEN)
 
 

@@ -21,7 +21,7 @@ _TYPES: Final = {
 
 
 def render(order: Render) -> Rendered:
-    """Write the picture that an order asks for; what is wrong with it is an answer."""
+    """Write the picture that an order asks for; a fault of the order is returned."""
     if order.how not in _TYPES:
         return Rendered(error=f"There is no way {order.how[:20]!r} to show a picture.")
     target = Path(order.target)
@@ -39,7 +39,7 @@ def render(order: Render) -> Rendered:
 
 
 def _words(error: UnreadablePictureError) -> str:
-    """Our own words; those of the library tell where the file is."""
+    """Our own message: the library's names the file's path."""
     match error.__cause__:
         case None:
             return str(error)
@@ -80,7 +80,7 @@ def _upright(image: Image.Image) -> Image.Image:
     """The first frame in 8 bits, turned as its camera says."""
     _check(image)
     upright = ImageOps.exif_transpose(image)
-    if upright.mode.startswith("I"):  # 16 bits of grey, which would be cut off and not scaled
+    if upright.mode.startswith("I"):  # 16 bits of grey, which would be clipped instead of scaled
         return upright.convert("I").point(lambda value: value * (1 / 257)).convert("L")
     return upright
 

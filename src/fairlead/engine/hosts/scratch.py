@@ -1,4 +1,4 @@
-"""The folder in which a server's hosts have theirs: its own for as long as it lives, however it dies."""
+"""The folder in which a server's hosts have their folders; it is removed however the server ends."""
 
 import fcntl
 import itertools
@@ -15,13 +15,13 @@ _LOCK: Final = "lock"
 
 
 class ScratchFolders:
-    """Folders below one that is locked: other servers that share the root leave it alone until this one is gone."""
+    """A locked folder with folders below it: other servers that share the root leave it alone until this one ends."""
 
     def __init__(self, root: Path) -> None:
-        """Take a folder below the root, and remove those of servers that are gone. OSError when that cannot be."""
+        """Make a folder below the root, and remove those of servers that have ended. OSError when that fails."""
         root = root.resolve()
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _held(root / _LOCK):  # so that nobody takes a folder that is being made for one that was left
+        with _held(root / _LOCK):  # so that a folder that is being made is not taken for one that was left behind
             for folder in root.glob(f"{_BEGINNING}*"):
                 _remove_if_left(folder)
             self.folder: Final = Path(tempfile.mkdtemp(prefix=_BEGINNING, dir=root))
@@ -30,7 +30,7 @@ class ScratchFolders:
         self._numbers: Final = itertools.count()
 
     def next(self) -> Path:
-        """The path of a folder nobody has; it is not made."""
+        """The path of a folder that does not exist; it is not made."""
         return self.folder / str(next(self._numbers))
 
     def close(self) -> None:
@@ -40,7 +40,7 @@ class ScratchFolders:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove a folder whose lock can be had: its owner is gone."""
+    """Remove a folder whose lock is free, because its owner has ended."""
     try:
         lock = _opened(folder / _LOCK)
     except OSError:

@@ -1,4 +1,4 @@
-"""A host's view of its server: a socket over which any thread calls it, and what nodes use of it.
+"""A host's connection to its server: a socket over which any thread calls it, and the services of it that nodes use.
 
 Sending blocks while the server does not read, so a job that sends too much is slowed down and nothing piles up here.
 Answers resolve the callers' futures. New files are written in one folder.
@@ -47,9 +47,9 @@ _MODELS_AT_ONCE: Final = 256
 _ROOM_FOR_THE_REST: Final = 10_000
 _NEW_KINDS: Final = frozenset({"output", "temp"})
 _SENT_BYTES_MAX: Final = 256 * 1024
-"""A file of so many bytes is sent: to write, to copy and to remove it would cost more than its bytes do."""
+"""A file of up to so many bytes is sent: writing, copying and removing it would cost more."""
 _HELD_BYTES_MAX: Final = 16 * 2**20
-"""How many bytes of such files a job holds until the nodes that have made them end well."""
+"""How many bytes of such files a job holds until the nodes that have made them succeed."""
 
 
 class ServerConnection:
@@ -64,7 +64,7 @@ class ServerConnection:
         self._asked: Final[dict[int, tuple[Asked, Method]]] = {}
 
     def read(self) -> Record | None:
-        """The next record; None when the server has gone."""
+        """The next record; None when the server has ended."""
         return read_frame(self._reader.read, FRAME_BYTES_MAX)
 
     def send(self, record: object, bytes_max: int = FRAME_BYTES_MAX, *, is_followed: bool = False) -> None:
@@ -84,7 +84,7 @@ class ServerConnection:
                 os._exit(0)
 
     def ask(self, about: int, method: Method, arguments: msgspec.Struct) -> Asked:
-        """Ask a question about a call of the server; the answer comes to the future, from another thread."""
+        """Ask a question about a call of the server; another thread sets the answer on the future."""
         number, answer = next(self._numbers), Future[Any]()
         self._asked[number] = answer, method
         answer.add_done_callback(lambda _: self._asked.pop(number, None))
@@ -103,11 +103,11 @@ class ServerConnection:
 
 
 class JobConnection:
-    """The part of the connection that belongs to one call of the server. After its answer nothing of it is sent."""
+    """The part of the connection that belongs to one call of the server. After its answer nothing more is sent."""
 
     def __init__(self, connection: ServerConnection, number: int) -> None:
         self.stop: Final = Stop()
-        """Set when the server wants the call no more."""
+        """Set when the server cancels the call."""
         self._connection = connection
         self._number = number
         self._lock = threading.Lock()
@@ -117,7 +117,7 @@ class JobConnection:
         self.stop.tell(self._give_up)
 
     def tell(self, notice: Callable[Concatenate[JobCalls, P], None], *given: P.args, **named: P.kwargs) -> None:
-        """Tell something; after the answer it is dropped. FrameTooLargeError, or what the encoder raises."""
+        """Send a notice; after the answer it is dropped. FrameTooLargeError, or what the encoder raises."""
         method = JOB_CALLS[notice.__name__]
         record = Call(0, self._number, method.name, method.arguments(given, named))
         with self._lock:
@@ -141,7 +141,7 @@ class JobConnection:
         return asked
 
     def begin_to_end(self) -> None:
-        """Have all that is told from now on go out with the answer, which must follow."""
+        """Send all further notices together with the answer, which must follow."""
         self._is_ending = True
 
     def answer(self, value: object) -> None:
@@ -160,7 +160,7 @@ class JobConnection:
 
 
 def _settle(asked: Asked, answer: object) -> None:
-    """The first who answers counts; an asker that was cancelled hears nothing."""
+    """The first answer counts; one that was cancelled gets none."""
     with suppress(InvalidStateError):
         if isinstance(answer, Exception):
             asked.set_exception(answer)
@@ -175,14 +175,14 @@ def _error(declined: Declined) -> Exception:
 
 
 class Scratch:
-    """The folder of one host: places in it are given once, whatever the job."""
+    """The folder of one host: a path in it is given once, whatever the job."""
 
     def __init__(self, folder: Path) -> None:
         self._folder: Final = folder
         self._numbers: Final = itertools.count()
 
     def place(self, extension: str) -> Path:
-        """A path nobody else has; libraries choose what they write by its extension."""
+        """A unique path; libraries choose the format by its extension."""
         return self._folder / f"{next(self._numbers)}.{extension}"
 
 
@@ -226,7 +226,7 @@ class FilesClient:
             path.write_bytes(content)
 
     def keep(self, path: Path) -> None:
-        """Hand a new file over; one that was never written leaves nothing."""
+        """Pass a new file to the server; one that was never written leaves nothing."""
         saved, content = self._new[path], self._held.get(path)
         kind = cast("NewKind", saved.type)
         if content is not None:
@@ -260,11 +260,11 @@ class OutsideClient:
         self._models = asyncio.Semaphore(_MODELS_AT_ONCE)
 
     def preview(self, place: Place, image_type: str, image: bytes) -> None:
-        """Show what a node has made so far."""
+        """Show a preview of what a node makes."""
         self._connection.tell(JobCalls.show, Preview(place, image_type, image))
 
     def say(self, place: Place, text: str) -> None:
-        """Say a word about a node's progress."""
+        """Send a text about a node's progress."""
         said = text.encode("utf-8", "replace").decode()
         self._connection.tell(JobCalls.show, ProgressText(place, said))
 

@@ -1,10 +1,10 @@
-"""What a server and an engine host ask of each other: three definitions, from which all that travels follows.
+"""What a server and an engine host ask of each other, defined once; all messages follow from these definitions.
 
 The server calls a process, first to load nodes (TemplateService) and then, in one that was forked from it, to work for
-one workspace (HostService). While a workflow is checked or executed, the process calls the server for what only that
-has: files, names for new ones, runs of partner models (CheckQuestions, JobCalls). It tells of itself by ProcessNotices.
-A host knows no workspace, no database and no secret. Everything it says is checked like anything else from outside:
-node packs run in it.
+one workspace (HostService). While a workflow is checked or executed, the process asks the server for what only that
+has: files, names for new ones, runs of partner models (CheckQuestions, JobCalls). It reports about itself by
+ProcessNotices. A host knows no workspace, no database and no secret. Everything it sends is checked like anything else
+from outside, because node packs run in it.
 
 To have a process forked, the server sends a message over a second socket, with three descriptors: the new process's two
 sockets and its standard error. The first byte that a new process sends is HELLO, which names it to the server. Calls,
@@ -23,13 +23,13 @@ from fairlead.processes.confinement.policy import Policy
 from fairlead.processes.rpc import Definition, methods_of
 
 D = TypeVar("D")
-"""A document: its bytes on either side, and on the way perhaps the file that holds it."""
+"""A document: its bytes on either side, and in between perhaps the file that holds it."""
 
 FRAME_BYTES_MAX: Final = 320 * 2**20
 """The largest answers of partners' models fit."""
 HELLO: Final = b"\x01"
 TOLD_BYTES_MAX: Final = 32 * 2**20
-"""What a host may say at once: a preview, a call of a model. Of what nodes show there is less (SHOWN_BYTES_MAX)."""
+"""The largest frame of a host: a preview, a call of a model. Outputs of nodes have a lower bound (SHOWN_BYTES_MAX)."""
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=8_192)]
 """A name that a host may send; links may be long."""
 NewKind: TypeAlias = Literal["output", "temp"]
@@ -37,7 +37,7 @@ NewKind: TypeAlias = Literal["output", "temp"]
 
 
 class DeclinedError(Exception):
-    """A call of a host that has no good answer; becomes the error of the node that made it.
+    """A call of a host that cannot be answered; it becomes the error of the node that made it.
 
     `exception_type` is one of C-12 (`ImageDownloadError`, `InsufficientFundsError` …) or the name of another error.
     """
@@ -52,9 +52,9 @@ class DeclinedError(Exception):
 
 
 class ModelAnswer(msgspec.Struct, frozen=True):
-    """What a partner's model gave: JSON, and where the files lie that it names, with their types, by link.
+    """The answer of a partner's model: JSON, and the paths of the files that it names, with their types, by link.
 
-    An answer that is bytes has no `body`, and its file under the empty link.
+    An answer of bytes has no `body`, and its file under the empty link.
     """
 
     body: bytes
@@ -66,7 +66,10 @@ class CheckQuestions(Definition, Protocol):
     """What a host may ask while it checks a workflow. Each method may raise DeclinedError."""
 
     async def find_file(self, name: Name, /) -> Path:
-        """Where a file lies that the workflow names. It may say its folder, `name [input]`, or be an http(s) link."""
+        """The path of a file that the workflow names.
+
+        The name may have its folder, `name [input]`, or be an http(s) link.
+        """
         ...
 
     async def list_files(self, folder: Name, /) -> Sequence[str]:
@@ -78,35 +81,35 @@ class JobQuestions(CheckQuestions, Protocol):
     """What a host may ask while it executes a job. Each method may raise DeclinedError."""
 
     async def name_file(self, name: Name, extension: Name, kind: NewKind, /, *, exact: bool) -> str:
-        """What a new file will be called. `name` is its beginning, to be numbered, or its `exact` name."""
+        """The name of a new file. `name` is its beginning, to be numbered, or its `exact` name."""
         ...
 
     async def keep_file(self, path: Path, filename: Name, kind: NewKind, /) -> None:
-        """Keep a file that the host has written in its folder, under the name it was given; the file is taken away."""
+        """Store a file that the host has written in its folder, under the name it was given; the file is moved."""
         ...
 
     async def keep_bytes(self, content: bytes, filename: Name, kind: NewKind, /) -> None:
-        """Keep a small new file, of which the host sends the content."""
+        """Store a small new file, whose content the host sends."""
         ...
 
     async def run_model(self, node: Name, turn: int, model: Name, body: bytes, /) -> ModelAnswer:
         """Run a partner's model, in the partner's native JSON, paid by the key the job was submitted with.
 
-        `node` is its id in the graph, and `turn` counts its calls from 0: a job that is executed again asks for the
-        same runs by them, and pays for none twice.
+        `node` is its id in the graph, and `turn` counts its calls from 0: by these a job that is executed again gets
+        the same runs, and pays for none twice.
         """
         ...
 
 
 class JobCalls(JobQuestions, Protocol):
-    """What a host may ask and tell while it executes a job."""
+    """What a host may ask and report while it executes a job."""
 
     def tell(self, events: Sequence[Event], /) -> None:
         """Record events, in order; never the ending. Must not raise."""
         ...
 
     def show(self, shown: Preview | ProgressText, /) -> None:
-        """Show something to those who watch right now; it is never kept. Must not raise."""
+        """Show something to the current watchers; it is never stored. Must not raise."""
         ...
 
 
@@ -114,15 +117,15 @@ class HostCallbacks(JobCalls, Protocol):
     """The server's side of a job that is executed."""
 
     def caught_up(self) -> Awaitable[None]:
-        """Return when there is room for more events; after a flood of them nothing is read of the host until then."""
+        """Return when there is room for more events; after a flood of them nothing is read from the host until then."""
         ...
 
 
 class ProcessNotices(Definition, Protocol):
-    """What an engine process tells of itself."""
+    """What an engine process reports about itself."""
 
     def loading(self, pack: str, /) -> None:
-        """A node pack begins to be loaded: where the process ends before it is loaded, that was the last it did."""
+        """The process begins to load a node pack: if it ends before the pack is loaded, that is what it was doing."""
         ...
 
     def child_ended(self, pid: int, status: int, /) -> None:
@@ -134,9 +137,9 @@ class ProcessNotices(Definition, Protocol):
 
 
 class PackReport(msgspec.Struct, frozen=True):
-    """A node pack: how many classes of nodes it gave, or why it, or some of them, could not be loaded.
+    """A node pack: how many classes of nodes it provides, or why it, or some of them, could not be loaded.
 
-    `notes` say what of it is passed by, such as routes and scripts for editors.
+    `notes` name parts of it that are ignored, such as routes and scripts for editors.
     """
 
     name: str
@@ -150,7 +153,7 @@ class LoadedNodes(msgspec.Struct, frozen=True):
     """What was loaded. A pack that was not found has no report.
 
     `object_info` are the classes that were loaded, as editors read them (C-01): those of the packs where there are
-    some, else all. `keeps_folder` says that a pack has been given a folder to write in, and may go on using it.
+    some, else all. `keeps_folder` says that a pack got a folder to write to, and may go on using it.
     """
 
     packs: Sequence[PackReport] = ()
@@ -159,10 +162,10 @@ class LoadedNodes(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, Generic[D], frozen=True, tag=True):
-    """A workflow that can be executed: its graph with constants as they are taken, and the outputs to make.
+    """A workflow that can be executed: its graph with converted constants, and the outputs to make.
 
-    `node_errors` is a JSON object of what is wrong with outputs that are left out. `partner_nodes` says how
-    many nodes are partners' models, `classes` which classes the graph names.
+    `node_errors` is a JSON object of what is wrong with outputs that are left out. `partner_nodes` is how many nodes
+    are partners' models, `classes` are the classes that the graph names.
     """
 
     workflow: D
@@ -193,7 +196,7 @@ class Execute(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a job has ended; nothing more is told of it. `descriptors` is how many the host has open now.
+    """How a job has ended; no event of it follows. `descriptors` is how many the host has open now.
 
     ValueError or TypeError for an ending with values that only MessagePack can hold: they are later read as JSON.
     """
@@ -223,26 +226,26 @@ class Render(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """The picture is written, or could not be: `error` says why, in words for the caller."""
+    """The picture is written, or could not be: `error` is a message for the caller."""
 
     content_type: str = ""
     error: str | None = None
 
 
 class TemplateService(Definition, Protocol):
-    """An engine process from its start: it loads, and is forked; in the end it serves one workspace, or nobody."""
+    """An engine process from its start: it loads nodes, and is forked; in the end it serves one workspace, or none."""
 
     async def begin(self, scratch: str, packs: Sequence[str], memory: int, policy: Policy | None, /) -> None:
-        """Be told, before anything else, what the process may take and see.
+        """Set the limits of the process before anything else.
 
         `scratch` is the folder below which it, and everything forked from it, may write; `packs` are the folders of
-        node packs; `memory` is what a process may take in all (0 no bound), in bytes. With a `policy` it, and
-        everything forked from it, sees, reaches and takes nothing else but what that says.
+        node packs; `memory` is the most that a process may use, in bytes (0 is no bound). With a `policy` it, and
+        everything forked from it, may see, reach and use only what that allows.
         """
         ...
 
     async def preload(self) -> None:
-        """Import, where it is installed, what packs are given whether they ask for it or not."""
+        """Import, where it is installed, the library whose values packs are given."""
         ...
 
     async def load(
@@ -251,16 +254,16 @@ class TemplateService(Definition, Protocol):
         """Load classes of nodes: the engine's own, those of partners' models, and those of some packs.
 
         `partner_nodes` is the JSON document of `domain/catalog/partner_nodes.py`; `folder` the one in which packs may
-        write while they are loaded. What is forked from the process has its folders beside that, and nowhere else;
-        `policy` is narrower than that of `begin`. Each pack is announced by `loading`.
+        write while they are loaded. Forks of the process have their folders beside that, and nowhere else; `policy` is
+        narrower than that of `begin`. Each pack is announced by `loading`.
         """
         ...
 
     async def serve(self, folder: str, loaded: str, cache: int, /) -> int:
-        """Be the host of one workspace from now on, of which nothing is forked; returns how many descriptors are open.
+        """Become the host of one workspace, which is never forked; returns how many descriptors are open.
 
-        `folder` is its own; of the scratch folder it sees nothing else but, to read, where its packs were `loaded`,
-        too. `cache` is in bytes.
+        `folder` is its own; of the scratch folder it sees only that and, for reading, the folder in which its packs
+        were `loaded`. `cache` is in bytes.
         """
         ...
 
@@ -269,7 +272,7 @@ class TemplateService(Definition, Protocol):
         ...
 
     def reap(self, pid: int, /) -> None:
-        """What a process that was forked here has left behind is ended: its number may be used again."""
+        """All that was left of a process that was forked here has ended: its number may be used again."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""An engine process before it belongs to anybody: it loads what it is told to, is forked, and serves at last.
+"""An engine process before it belongs to a workspace: it loads what it is asked to, is forked, and may become a host.
 
-It has one thread, so that a fork is whole; where a pack leaves more, the server does not have it forked. It is given
-nothing of any workspace: what a host gets, it gets over its own socket, which this process hands on and closes.
+It has one thread, so that a fork is complete; where a pack starts more, the server does not have it forked. It gets no
+data of any workspace: a host gets those over its own socket, which this process passes on and closes.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ from fairlead.processes.rpc import Answer, Call, Record, finish, framed, read_fr
 
 _SERVER: Final = 3
 _FORKS: Final = 4
-"""The numbers of the two sockets, whatever they were opened as."""
+"""The numbers that the two sockets always get."""
 _ERRORS: Final = 2
 _PASSED: Final = 3
 _PIECE: Final = 2**20
@@ -50,7 +50,7 @@ class Serves(Protocol):
     """A host that a template has become."""
 
     def serve(self) -> None:
-        """Do what the server says, until it has gone."""
+        """Do what the server asks, until it has ended."""
         ...
 
 
@@ -59,9 +59,9 @@ Become: TypeAlias = Callable[[str, str, int, Policy | None, Loaded, socket.socke
 
 
 class Template:
-    """The process, as it becomes one after the other: what was started, what was forked from that, and so on.
+    """The current process: the one that was started, one that was forked from that, and so on.
 
-    It implements `service.TemplateService`.
+    Implements `service.TemplateService`.
     """
 
     def __init__(self, server: int, forks: int, become: Become) -> None:
@@ -74,7 +74,7 @@ class Template:
         self._take_over(server, forks)
 
     def run(self) -> None:
-        """Do what the server says, until it has gone."""
+        """Do what the server asks, until it has ended."""
         while self._host is None:
             call = self._next()
             if not isinstance(call, Call) or call.method not in TEMPLATE_SERVICE:
@@ -111,7 +111,7 @@ class Template:
         for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
             signal.setitimer(timer, 0)  # nothing of a pack runs here from now on
         gc.collect()
-        gc.freeze()  # what is loaded stays: no need to look at it again, nor to copy its pages for that
+        gc.freeze()  # what is loaded stays: collecting it again would only copy its pages
         return self._loaded.told()
 
     async def serve(self, folder: str, loaded: str, cache: int) -> int:
@@ -124,7 +124,7 @@ class Template:
         """Give a sign of life."""
 
     def reap(self, pid: int) -> None:
-        """Let a process go that was forked here."""
+        """Forget a process that was forked here."""
         self._forked.discard(pid)
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
@@ -132,7 +132,7 @@ class Template:
     # What comes in.
 
     def _next(self) -> Record | None:
-        """What the server says next; meanwhile the process is forked as often as wanted, its children are watched."""
+        """The next message of the server; meanwhile the process is forked on request, and its children are watched."""
         while True:
             poll = select.poll()
             for descriptor in (_SERVER, _FORKS, *self._children):
@@ -144,11 +144,11 @@ class Template:
                     return read_frame(self._bytes_of, FRAME_BYTES_MAX)
                 if descriptor == _FORKS:
                     self._fork()
-                    break  # who was forked just now has other descriptors
+                    break  # a process that was just forked has other descriptors
                 self._tell_of(descriptor)
 
     def _tell_of(self, watch: int) -> None:
-        """Tell how a child has ended; its number stays taken until the server has seen to the rest of it."""
+        """Report how a child has ended; its number stays in use until the server has ended its descendants."""
         pid = self._children.pop(watch)
         os.close(watch)
         found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -157,11 +157,11 @@ class Template:
             self._tell(ProcessNotices.child_ended, pid, found.si_status if by_itself else -found.si_status)
 
     def _reap_orphans(self) -> None:
-        """Let those go that lost their parents, and became ours: nobody else would."""
+        """Reap the orphans that became our children, because nobody else would."""
         with suppress(ChildProcessError):
             while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 if ended.si_pid in self._forked:
-                    break  # the server has yet to hear of it, or to see to the rest of it
+                    break  # the server has yet to learn of it, or to end its descendants
                 os.waitpid(ended.si_pid, os.WNOHANG)
 
     def _announce(self, pack: str) -> None:
@@ -178,7 +178,7 @@ class Template:
             os._exit(0)  # without a server there is nothing to go on
 
     def _bytes_of(self, length: int) -> bytes:
-        """So many bytes; fewer where there are no more. Nothing is read ahead: a host reads on by other means."""
+        """So many bytes, or fewer at the end. Nothing is read ahead, because a host reads on by other means."""
         content = bytearray()
         while len(content) < length:
             piece = self._server.recv(min(length - len(content), _PIECE))
@@ -196,7 +196,7 @@ class Template:
         parent = os.getpid()
         try:
             pid = os.fork() if len(passed) == _PASSED else None
-        except OSError:  # there is no room for another process; the server sees its end of the socket closed
+        except OSError:  # the system allows no further process; the server sees its end of the socket closed
             pid = None
         if pid == 0:
             self._become(parent, *passed)
@@ -208,7 +208,7 @@ class Template:
             self._children[os.pidfd_open(pid)] = pid
 
     def _become(self, parent: int, server: int, forks: int, errors: int) -> None:
-        """Be a process of its own, in a group of its own, with nothing open that is its parent's."""
+        """Become a process in a group of its own, without open descriptors of its parent."""
         die_with_parent()
         if os.getppid() != parent:
             os._exit(0)
@@ -228,22 +228,22 @@ class Template:
         self._server = socket.socket(fileno=_SERVER)
         self._forks = socket.socket(fileno=_FORKS)
         self._children: dict[int, int] = {}
-        """Processes that were forked here and have not ended, by the descriptors that tell of their ends."""
+        """Processes that were forked here and have not ended, by the descriptors that signal their ends."""
         self._forked: set[int] = set()
-        """Those, and the ones that the server has not let go."""
+        """Those, and the ones that the server has not released."""
         keep_orphans()
         self._server.sendall(HELLO)
 
 
 def use_folder(folder: str) -> None:
-    """Work in a folder, and have what is temporary written there."""
+    """Change to a folder, and have temporary files written there."""
     os.chdir(folder)
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = None
 
 
 def _reseed() -> None:
-    """Draw numbers of its own: two processes of one parent must not draw the same."""
+    """Seed the random numbers: two forks of one parent must not draw the same."""
     random.seed()
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed()
@@ -252,10 +252,10 @@ def _reseed() -> None:
 
 
 def open_descriptors() -> int:
-    """How many descriptors are open at least: the lowest number that is free; as many as may be where none is free.
+    """The lowest free descriptor, as an estimate of how many are open; the limit where none is free.
 
-    Packs leak them, and a process without one left can do nothing more. What is leaked fills the gaps first, so the
-    number grows with it. It is asked for after each job, and to list all of them takes twenty times as long.
+    Packs leak descriptors, and a process without a free one can do nothing more. Leaked ones fill the gaps first, so
+    the number grows with them. It is read after each job, and counting all of them takes twenty times as long.
     """
     try:
         free = os.dup(_ERRORS)

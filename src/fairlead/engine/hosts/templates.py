@@ -1,9 +1,9 @@
 """The processes that hosts are forked from: one that has the engine, one that has torch too, one for each set of packs.
 
-What takes long is done once: the engine's libraries are imported by the first, torch by the second, and packs by
-templates that are forked from these. A host is forked from the template with its packs. Where a template cannot be
-forked, because a pack has left something in it that must not be shared, a host loads its packs by itself. While there
-are no packs there is one template, which has the engine.
+What takes long is done once: the first imports the engine's libraries, the second torch, and templates that are forked
+from these import packs. A host is forked from the template with its packs. Where a template cannot be forked, because a
+pack has left something in it that must not be shared, a host loads its packs by itself. While there are no packs there
+is one template, which has the engine.
 """
 
 import asyncio
@@ -39,16 +39,17 @@ _NO_ROOM: Final = "too many sets of node packs are being loaded right now"
 
 
 class HostSettings(msgspec.Struct, frozen=True):
-    """What hosts are given. Memory and cache are in bytes of each host (0 memory is no bound), times in seconds.
+    """The options of engine hosts.
 
-    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs, of
-    which there are none while they are `packs_refused`, and `copies` is where releases keep theirs; without
-    `policies` hosts are not confined. At once `places` hosts execute jobs, `checks` graphs are checked and
-    `renders` pictures made; of idle hosts for the latter two `kept` are kept each, and `templates` sets of packs
-    stay loaded. A place is waited for `room_seconds` at most, and packs that are still being loaded for
-    `loading_seconds`. A host that does not end a job within `interrupt_seconds` of a request to stop is killed, and so
-    is one that checks something for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A pack
-    that takes more than `pack_seconds` to load is not used.
+    Memory and cache are in bytes for each host (0 memory is no bound), times in seconds. `scratch` is the folder for
+    their folders, which servers may share; `packs` are folders of node packs, which are ignored while they are
+    `packs_refused`, and `copies` is the folder of releases' copies; without `policies` hosts are not confined. At a
+    time `places` hosts execute jobs, `checks` graphs are checked and `renders` pictures made; for each of the latter
+    two, `kept` idle hosts are kept, and `templates` sets of packs stay loaded. A place is waited for `room_seconds` at
+    most, and packs that are still being loaded for `loading_seconds`. A host that does not end a job within
+    `interrupt_seconds` of a request to stop is killed, and so is one that checks something for more than
+    `check_seconds`, or does not answer for `heartbeat_seconds`. A pack that takes more than `pack_seconds` to load is
+    not used.
     """
 
     scratch: Path
@@ -74,7 +75,7 @@ class HostSettings(msgspec.Struct, frozen=True):
 
 
 class Service(msgspec.Struct, frozen=True):
-    """What a host is for: `kind` is told of it, and the rest to it."""
+    """The purpose of a host: `kind` is for reports, the rest is sent to the host."""
 
     kind: str
     cache: int = 0
@@ -82,7 +83,7 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class _Template(msgspec.Struct, eq=False):
-    """A process with some packs loaded, and how they fared."""
+    """A process with some packs loaded, and the reports about them."""
 
     process: EngineProcess
     loaded: LoadedNodes
@@ -91,7 +92,7 @@ class _Template(msgspec.Struct, eq=False):
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing is forked from it any more."""
+        """Whether it is no longer forked."""
         return self.process.is_gone
 
 
@@ -109,7 +110,7 @@ class Templates:
         """Fork from templates that know the `packs` of some folders, and work below `folders`."""
         self.partner_nodes = partner_nodes
         self.living: Final[set[EngineProcess]] = set()
-        """Every process that runs."""
+        """All running processes."""
         self.begun: Final = asyncio.Event()
         """Set once the first process has begun to load the engine."""
         self._settings = settings
@@ -128,7 +129,7 @@ class Templates:
         """End every process."""
         for kept in (*self._templates.values(), self._torch, self._plain):
             kept.close()
-        while self.living:  # those that were forked first: what they were forked from sees to the rest of them
+        while self.living:  # forks end first, because the process they were forked from reaps them
             leaves = [process for process in self.living if not process.forked]
             await asyncio.gather(*(process.end(reason) for process in leaves))
         for task in self._tasks:
@@ -137,7 +138,7 @@ class Templates:
             await asyncio.wait(self._tasks)
 
     async def load(self, packs: Packs, owner: str) -> LoadedNodes:
-        """Have a template load some packs, and say how they fared; `owner` is who waits. HostNotStartedError."""
+        """Have a template load some packs, and return the reports; `owner` is who waits. HostNotStartedError."""
         async with self._kept(packs, owner).used() as template:
             return template.loaded
 
@@ -156,18 +157,18 @@ class Templates:
         return process
 
     def retire(self, packs: Packs, reason: str) -> None:
-        """Have nothing more forked from a template; it ends with the last host that was."""
+        """Fork a template no more; it ends with its last host."""
         kept = self._templates.pop(packs, None)
         if kept is not None:
             self._keep(asyncio.ensure_future(self._retired(kept, reason)))
 
     def retire_with(self, pack: str, reason: str) -> None:
-        """Have nothing more forked from any template that has loaded a pack."""
+        """Fork no template that has loaded a pack any more."""
         for packs in [packs for packs in self._templates if pack in packs]:
             self.retire(packs, reason)
 
     def retire_all(self, reason: str) -> None:
-        """Have nothing more forked from any template."""
+        """Fork no template any more."""
         for packs in list(self._templates):
             self.retire(packs, reason)
 
@@ -193,7 +194,7 @@ class Templates:
     # Templates.
 
     def _kept(self, packs: Packs, owner: str) -> KeptProcess[_Template]:
-        """The template with some packs, to be used at once; the last to be idle from now on."""
+        """The template with some packs, to be used at once; it becomes the most recently used one."""
         kept = self._templates.pop(packs, None) or KeptProcess[_Template](lambda: self._start_template(packs, owner))
         self._templates[packs] = kept
         idle = [one for one, other in self._templates.items() if one and other.is_idle and other is not kept]
@@ -229,7 +230,7 @@ class Templates:
         return loaded
 
     def _widest(self, scratch: str) -> Policy | None:
-        """The policy of every process at its start: it has no pack yet, and hosts of all kinds are forked from it."""
+        """The policy of each process at its start: it has no pack yet, and hosts of all kinds are forked from it."""
         policies = self._settings.policies
         if policies is None:
             return None
@@ -240,7 +241,7 @@ class Templates:
         return None if policies is None else policies.narrowed(packs, str(folder))
 
     def _expire_later(self, packs: Packs, template: _Template) -> None:
-        """Look after a while whether a template with packs is still used."""
+        """Check after a while whether a template with packs is still used."""
         if packs:
             asyncio.get_running_loop().call_later(self._settings.idle_seconds, self._expire, packs, template)
 
@@ -254,7 +255,7 @@ class Templates:
             self._expire_later(packs, template)
 
     async def _retired(self, kept: KeptProcess[_Template], reason: str) -> None:
-        """End a template when nobody uses it and nothing lives of what was forked from it."""
+        """End a template when nobody uses it and all its forks have ended."""
         template = await kept.last()
         while template is not None and not template.process.is_gone:
             await kept.until_idle()
@@ -281,7 +282,7 @@ class Templates:
         return _Template(process, LoadedNodes(), await self._can_fork(process), folder)
 
     async def _start_torch(self) -> _Template:
-        """A process with torch; the plain one where that cannot be imported, as packs then find out by themselves."""
+        """A process with torch; the plain one where torch cannot be imported, which packs then notice by themselves."""
         plain = await self._plain.get()
         if not plain.is_forkable:
             return plain
@@ -307,7 +308,7 @@ class Templates:
         return CAN_FORK and await asyncio.to_thread(is_forkable, process.pid)
 
     async def _see(self, process: EngineProcess) -> EngineProcess:
-        """Look after a process from now on, with all that it will start. HostNotStartedError."""
+        """Manage a process from now on, with all that it will start. HostNotStartedError."""
         groups = None if self._settings.policies is None else self._settings.policies.groups
         self.living.add(process)
         process.lost.add_done_callback(lambda _: self.living.discard(process))

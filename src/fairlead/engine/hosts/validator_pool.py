@@ -1,9 +1,9 @@
 """Hosts that answer questions of their workspaces: whether a graph is valid, or what a picture looks like.
 
 A host belongs to one workspace, and has exactly the packs of what it is asked. Workspaces share a number of places, so
-that none keeps the others waiting, and a question that kills its host or never ends harms only its own workspace. When
-a host dies, what it was asked is asked once more of the next one, now one by one, so that a question that kills takes
-no other with it.
+that none holds up the others, and a question that kills its host or never ends harms only its own workspace. When a
+host dies, its questions are asked once more of the next one, now one by one, so that a question that kills a host
+affects no other.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _TWICE: Final = "the engine stopped twice while it worked on this"
 
 
 class _Validator(msgspec.Struct, eq=False):
-    """The host of a workspace with some packs, and what was true of these when it was begun."""
+    """The host of a workspace with some packs, and the state of these when it was started."""
 
     host: KeptProcess[EngineProcess]
     stamp: Hashable
@@ -39,8 +39,8 @@ class _Validator(msgspec.Struct, eq=False):
 class ValidatorPool:
     """A server's validators. `start` starts one for a workspace; `stamp` changes when its packs are out of date.
 
-    They answer so many questions at once, all but one of them of one workspace at most. A place is waited for as long
-    as an answer.
+    They answer `places` questions at a time; one workspace has at most all but one of these. Waiting for a place has
+    the same time limit as an answer.
     """
 
     def __init__(self, places: int, settings: HostSettings, start: Start, stamp: Callable[[Packs], Hashable]) -> None:
@@ -104,7 +104,7 @@ class ValidatorPool:
         return result
 
     async def _try(self, workspace_id: str, packs: Packs, question: Question[R]) -> R | None:
-        """The answer, or None when the host has died over it, or while it was also at work on another."""
+        """The answer, or None when the host has died while it answered this question or others."""
         key = workspace_id, packs
         validator = self._validator(workspace_id, packs)
         try:
@@ -136,7 +136,7 @@ class ValidatorPool:
     # Hosts.
 
     def _validator(self, workspace_id: str, packs: Packs) -> _Validator:
-        """The host of a workspace with some packs, as they are now; it may have yet to be started."""
+        """The host of a workspace with some packs, as they are now; it may not be started yet."""
         key = workspace_id, packs
         stamp = self._stamp(packs)
         validator = self._validators.pop(key, None)
@@ -178,7 +178,7 @@ class ValidatorPool:
 
 
 async def _ended(validator: _Validator, reason: str) -> None:
-    """End a host when it has answered what it was asked."""
+    """End a host when it has answered its questions."""
     process = await validator.host.last()
     if process is not None:
         await validator.host.until_idle()

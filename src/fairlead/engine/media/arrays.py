@@ -1,6 +1,6 @@
-"""Images and masks as arrays, and how much a node may make of anything.
+"""Images and masks as arrays, and bounds on what a node may make.
 
-Sizes are checked before memory is asked for, because a number in a graph can ask for anything.
+Sizes are checked before memory is allocated, because a number in a graph can be anything.
 """
 
 from typing import Final, TypeAlias
@@ -13,7 +13,7 @@ Array: TypeAlias = NDArray[np.float32]
 PIXELS_MAX: Final = 2**30
 """The pixels of all images of one value together: four of 16384 x 16384, or 17 s of 1920 x 1080 at 30 frames a second.
 
-13 GB in colour: what a machine has less is refused when it is asked for, or by the limit of the process.
+13 GB in colour: a machine with less memory refuses the allocation, or the limit of the process does.
 """
 FRAME_PIXELS_MAX: Final = 64 * 2**20
 """The pixels of one image of a file; known from its header, before it is decoded."""

@@ -1,4 +1,4 @@
-"""Frames and sounds as streams, by what is always there: VP9 by OpenCV, AV1 by Pillow, Opus by libsndfile."""
+"""Frames and sounds as streams, by the required libraries: VP9 by OpenCV, AV1 by Pillow, Opus by libsndfile."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -28,9 +28,9 @@ Check = Callable[[], object]
 
 
 def vp9(folder: Path, images: Iterable[Array], rate: Fraction, check: Check) -> PictureStream:
-    """Images [H,W,3] as VP9, as well as the encoder can: it takes no setting of the quality.
+    """Images [H,W,3] as VP9, at the encoder's best quality, which cannot be set.
 
-    `folder` is for a file that does not stay; `check` is called between frames, and may raise.
+    `folder` is for a temporary file; `check` is called between frames, and may raise.
     """
     path = folder / "frames.ivf"
     writer: cv2.VideoWriter | None = None
@@ -53,7 +53,7 @@ def vp9(folder: Path, images: Iterable[Array], rate: Fraction, check: Check) -> 
 def _writer(path: Path, size: tuple[int, int]) -> cv2.VideoWriter:
     if max(size) > _EDGE_MAX:
         raise ValueError(f"A video of {size[0]} x {size[1]} cannot be saved; its edges have at most {_EDGE_MAX}.")
-    # Its rate only decides how many bits a second are allowed, in step with the frames.
+    # Its rate only decides how many bits a second are allowed, in proportion to the frames.
     writer = cv2.VideoWriter(str(path), cv2.CAP_FFMPEG, cv2.VideoWriter.fourcc(*"VP90"), 30, size)
     if not writer.isOpened():
         raise ValueError("The video cannot be saved: the encoder does not take frames of this size.")

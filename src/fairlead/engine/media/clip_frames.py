@@ -1,4 +1,4 @@
-"""The pictures of a video file: how large, how fast and how long they are, and they themselves, one after the other."""
+"""The pictures of a video file: their size, rate and duration, and the frames, one after the other."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -29,18 +29,18 @@ _TS_SYNC, _TS_PACKET_BYTES = 0x47, 188
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of the pictures of a file before they are decoded."""
+    """The properties of a file's pictures that are known before they are decoded."""
 
     width: int
     height: int
     rate: Fraction
     """Frames a second."""
     seconds: float
-    """How long they last; 0 when the file does not say."""
+    """Their duration; 0 when the file does not have it."""
 
 
 def probe(path: Path) -> Facts:
-    """What a file says of its pictures. ValueError for what is no video, or has larger frames than fit."""
+    """The properties of a file's pictures. ValueError for what is no video, or has larger frames than are allowed."""
     check_kind(path)
     with _open(path) as capture:
         if capture is None:
@@ -56,7 +56,7 @@ def probe(path: Path) -> Facts:
 
 
 def count(path: Path) -> int:
-    """The frames of a file that does not say how many it has."""
+    """The frames of a file that does not have their number."""
     found = 0
     for found, _ in enumerate(_frames(path), 1):
         _check_count(found)
@@ -93,7 +93,7 @@ def _check_count(found: int) -> None:
 
 
 def _as_images(found: list[Bytes]) -> Array:
-    """Frames in bytes as images; each is given up once it was taken over, because together they fill the memory."""
+    """Frames in bytes as images; each frame is released once it is converted, because together they fill the memory."""
     images = np.empty((len(found), *found[0].shape), np.float32)
     found.reverse()
     for image in images:
@@ -125,7 +125,7 @@ def _frames(path: Path) -> Iterator[tuple[float, Bytes]]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[cv2.VideoCapture | None]:
-    """The file in the library that comes with us, or None when only the optional one reads it."""
+    """The file, opened by the required library, or None when only the optional one reads it."""
     capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
     try:
         if capture.isOpened() and capture.get(cv2.CAP_PROP_FRAME_WIDTH) and _codec(capture) != "av01":
@@ -144,7 +144,7 @@ def _codec(capture: cv2.VideoCapture) -> str:
 
 
 def _rate(given: float) -> Fraction:
-    """Frames a second as the fraction that is meant: 29.97 is 30000/1001. One a second where a file says nothing."""
+    """Frames a second as the intended fraction: 29.97 is 30000/1001. One a second where a file has no rate."""
     if not math.isfinite(given) or not 0 < given <= _RATE_MAX:
         return Fraction(1)
     whole = round(given)

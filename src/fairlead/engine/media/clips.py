@@ -1,4 +1,4 @@
-"""Videos as nodes know them: a file, of which nothing is decoded until it is asked for, or images that were made.
+"""Videos as nodes know them: a file, of which nothing is decoded until it is needed, or images.
 
 Methods have the names that node packs know.
 """
@@ -30,7 +30,7 @@ Check = Callable[[], object]
 
 
 def _go_on() -> None:
-    """Nobody wants to stop."""
+    """The check of a caller that never stops."""
 
 
 class Components(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Clip(Protocol):
     """A video."""
 
     def get_components(self, check: Check = _go_on) -> Components:
-        """Everything of it, decoded. ValueError for a broken file, or one with more than fits."""
+        """All of it, decoded. ValueError for a broken file, or one that is too large."""
         ...
 
     def get_dimensions(self) -> tuple[int, int]:
@@ -76,7 +76,7 @@ class Clip(Protocol):
         ...
 
     def extension_for(self, format: str, codec: str) -> str:  # noqa: A002 -- its name
-        """The ending of the name of a file it would be saved to."""
+        """The extension of a file that it would be saved to."""
         ...
 
     def save_to(
@@ -92,7 +92,7 @@ class Clip(Protocol):
 
 
 class MadeClip(msgspec.Struct, frozen=True):
-    """A video of images that are there."""
+    """A video of images in memory."""
 
     components: Components
 
@@ -156,16 +156,16 @@ class FileClip:
     """0 for all that follows."""
     _known: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
     _keeper: object = field(default=None, compare=False, repr=False)
-    """What keeps the file there for as long as anybody has the clip."""
+    """An object that keeps the file as long as the clip is referenced."""
     nbytes: int = field(default=0, compare=False, repr=False)
-    """What the file that is kept takes on disk: a cache counts it as memory, so that it cannot fill the disk."""
+    """The size of the kept file on disk: a cache counts it as memory, so that it cannot fill the disk."""
 
     def __repr__(self) -> str:
-        """As a node may show it: nobody is told where our files lie."""
+        """Its text for display, which does not reveal the path."""
         return f"FileClip(start_time={self.start_time}, duration={self.duration})"
 
     def get_components(self, check: Check = _go_on) -> Components:
-        """Everything of it, decoded."""
+        """All of it, decoded."""
         start, end = self._window()
         images = clip_frames.read(self.path, start, end, check)
         heard, note = None, None
@@ -192,7 +192,7 @@ class FileClip:
         return clip_frames.probe(self.path).rate
 
     def get_frame_count(self) -> int:
-        """Frames, as far as they can be told without decoding."""
+        """Frames, as far as their number is known without decoding."""
         return round(self.get_duration() * self.get_frame_rate())
 
     def as_trimmed(self, start_time: float, duration: float, *, strict_duration: bool = True) -> "FileClip | None":
@@ -205,7 +205,7 @@ class FileClip:
         return replace(self, start_time=begins, duration=min(duration, left) if duration else left)
 
     def extension_for(self, format: str, codec: str) -> str:  # noqa: A002 -- its name
-        """The ending of the name of a file: that of its own container when it can stay as it is."""
+        """The extension of a file: that of its own container when it can stay as it is."""
         return self._container() if self._stays(format, codec) else "mp4"
 
     def save_to(
@@ -216,7 +216,7 @@ class FileClip:
         metadata: Mapping[str, object] | None = None,
         check: Check = _go_on,
     ) -> None:
-        """Copy the file, with its sound, when it is wanted as it is; otherwise decode it and encode it again."""
+        """Copy the file, with its sound, when nothing of it is to change; otherwise decode and encode it again."""
         if not self._stays(format, codec):
             _write_mp4(path, self.get_components(check), codec, metadata or {}, check)
         elif self._container() == "mp4":
@@ -227,7 +227,7 @@ class FileClip:
             shutil.copyfile(self.path, path)
 
     def _window(self) -> tuple[float, float]:
-        """From which second on, and up to which."""
+        """The seconds at which it begins and ends."""
         if "seconds" not in self._known:
             facts = clip_frames.probe(self.path)
             self._known["seconds"] = facts.seconds or float(clip_frames.count(self.path) / facts.rate)
@@ -252,13 +252,13 @@ class FileClip:
 
 
 def kept_clip(path: Path) -> FileClip:
-    """A video in a file that may go away: its bytes stay for as long as anybody has the clip."""
+    """A video in a file that may be removed: its bytes are kept as long as the clip is referenced."""
     keeper = _Keeper(path)
     return FileClip(keeper.path, _keeper=keeper, nbytes=keeper.path.stat().st_size)
 
 
 class _Keeper:
-    """Another name of a file, or a copy where there cannot be one; it goes when nobody refers to it any more."""
+    """A hard link to a file, or a copy where that is not possible; it is removed with its last reference."""
 
     def __init__(self, path: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="clip-"))
@@ -345,5 +345,5 @@ def _check_each(images: Array, check: Check) -> Iterable[Array]:
 
 
 def _folder(path: Path) -> "tempfile.TemporaryDirectory[str]":
-    """A folder beside a file for what does not stay, hidden from those who list new files."""
+    """A temporary folder beside a file, hidden from listings of new files."""
     return tempfile.TemporaryDirectory(prefix=".partial-", dir=path.parent)

@@ -17,7 +17,7 @@ _PACKETS_MAX: Final = 2**21
 _KINDS: Final = {b"vide": "video", b"pict": "video", b"soun": "sound"}
 _UTF8: Final = b"\0\0\0\1"
 _VISUAL_ENTRY_BYTES, _SOUND_ENTRY_BYTES = 78, 28
-"""What stands in a sample entry before its boxes."""
+"""The length of a sample entry before its boxes."""
 
 
 class Track(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Track(msgspec.Struct, frozen=True):
     """Where in the file each packet begins, and how long it is."""
     seconds: float
     skipped: int
-    """Where in the time of the track its first edit begins."""
+    """The time in the track at which its first edit begins."""
 
     def packets(self, path: Path) -> list[bytes]:
         """The packets, in the order of decoding. ValueError for those that are not in the file."""

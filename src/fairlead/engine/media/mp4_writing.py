@@ -28,7 +28,7 @@ _VP9_LEVELS: Final = (
 
 
 class _Laid(msgspec.Struct, frozen=True):
-    """A track as it is laid out: its packets in chunks of about a second."""
+    """The layout of a track: its packets in chunks of about a second."""
 
     packets: Sequence[bytes]
     durations: Sequence[int]
@@ -53,7 +53,7 @@ def write(path: Path, pictures: PictureStream, sound: OpusStream | None, texts: 
     )
     start = _box(b"ftyp", b"isom\0\0\2\0isomiso6mp41")
     size = sum(len(packet) for of in laid for packet in of.packets)
-    # Editors only find their way past the long form of a box by luck.
+    # Editors do not reliably read past the long form of a box.
     data = struct.pack(">I4s", size + 8, b"mdat") if size < _LONG_BYTES else struct.pack(">I4sQ", 1, b"mdat", size + 16)
     before = len(start) + len(_index(pictures, sound, laid, texts, [[] for _ in laid], chunks)) + len(data)
     offsets: list[list[int]] = [[] for _ in laid]

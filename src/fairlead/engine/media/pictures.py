@@ -45,12 +45,12 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 def to_bytes(values: Array) -> Bytes:
-    """Values between 0 and 1 as bytes, cut off, not rounded: 0.5 is 127. What is beyond is clipped, no number is 0."""
+    """Values between 0 and 1 as bytes, truncated, not rounded: 0.5 is 127. Others are clipped, and NaN becomes 0."""
     return _clip(np.float32(255.0) * values, 255).astype(np.uint8)
 
 
 def _clip(values: Array, most: float) -> Array:
-    # Unlike `clip`, these prefer a number to none.
+    # Unlike `clip`, these replace NaN by a number.
     clipped: Array = np.fmin(np.fmax(values, np.float32(0)), np.float32(most))
     return clipped
 
@@ -202,7 +202,7 @@ def write_animated_png(path: Path, images: Array, fps: float, texts: Mapping[str
     """Save a batch as frames of one PNG, each shown for the same whole number of milliseconds."""
     info = PngInfo()
     for name, value in _writable(texts):
-        # Players stop at a text before the frames; the peer's editors read this chunk of its own behind them.
+        # Players stop at a text before the frames; ComfyUI's editors read this chunk after them.
         info.add(b"comf", name.encode("latin-1") + b"\0" + value.encode("latin-1"), after_idat=True)
     first, *others = [as_picture(image) for image in images]
     first.save(

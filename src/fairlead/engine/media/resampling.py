@@ -1,4 +1,4 @@
-"""Scaling images: the kernels that every node uses that changes a size.
+"""Scaling images: the kernels of all nodes that change a size.
 
 Pixels are areas: the centre of pixel i lies at i + 1/2, and beyond the edge the last pixel goes on. No kernel widens
 when an image shrinks, but for `area`, which averages, and `lanczos`, which works in 8 bits as picture editors do.
@@ -24,7 +24,7 @@ _PICTURE_CHANNELS: Final = 4
 
 
 def resize(images: Array, width: int, height: int, method: str) -> Array:
-    """Scale images to a size, whatever becomes of their proportions; ValueError for a size that cannot be."""
+    """Scale images to a size, without keeping their proportions; ValueError for an impossible size."""
     count, rows, columns, channels = images.shape
     if width < 1 or height < 1:
         raise ValueError(f"An image cannot be scaled to {width} x {height}.")
@@ -32,7 +32,7 @@ def resize(images: Array, width: int, height: int, method: str) -> Array:
     if kernel is None:
         raise ValueError(f"There is no way of scaling called {method!r}.")
     if (columns, rows) == (width, height) and method != "lanczos":
-        return images  # every kernel but this gives a pixel back that it hits in the centre
+        return images  # every kernel but this leaves a pixel unchanged that it hits in the centre
     check_size(count, height, width)
     result = np.empty((count, height, width, channels), np.float32)
     for index, image in enumerate(images):
@@ -41,7 +41,7 @@ def resize(images: Array, width: int, height: int, method: str) -> Array:
 
 
 def scale(images: Array, width: int, height: int, method: str, crop: str) -> Array:
-    """Scale images to a size; with crop `center` what would be out of proportion is cut off evenly before."""
+    """Scale images to a size; with crop `center` they are first cropped evenly to its proportions."""
     return resize(in_proportion(images, width, height) if crop == "center" else images, width, height, method)
 
 
@@ -73,7 +73,7 @@ def _nearest_exact(image: Array, width: int, height: int) -> Array:
 
 
 def _nearest(length: int, size: int) -> Places:
-    # The peer calculates in single precision, which decides where a centre falls on an edge.
+    # ComfyUI calculates in single precision, which matters where a centre falls on an edge.
     step = np.float32(length) / np.float32(size)
     centres = (np.arange(size, dtype=np.float32) + np.float32(0.5)) * step
     found: Places = np.minimum(np.floor(centres).astype(np.int64), length - 1)
@@ -85,7 +85,7 @@ def _bilinear(image: Array, width: int, height: int) -> Array:
 
 
 def _bicubic(image: Array, width: int, height: int) -> Array:
-    # OpenCV's cubic has a = -0.75, the peer's too; overshoot is kept by both.
+    # OpenCV's cubic has a = -0.75, as ComfyUI's has; both keep overshoot.
     return _by_opencv(image, width, height, cv2.INTER_CUBIC)
 
 

@@ -16,7 +16,7 @@ from fairlead.engine.media.sounds import RATE_MAX, resample
 _READABLE: Final = frozenset({"WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "CAF", "FLAC", "OGG", "MP3"})
 _BLOCK: Final = 65_536
 _WRITTEN_BLOCK: Final = 4_096
-"""Encoders of the library hold what they are given at once on their stack."""
+"""Encoders of the library put a whole write on their stack, so writes are split."""
 _CHANNELS_MAX: Final = 8
 OPUS_RATES: Final = (8_000, 12_000, 16_000, 24_000, 48_000)
 _MP3_RATES: Final = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
@@ -32,7 +32,7 @@ class UnreadableSoundError(ValueError):
 def read(source: Path | BinaryIO) -> tuple[Array, int]:
     """The samples [channels, samples] of a file of sound, and their rate.
 
-    UnreadableSoundError for what is none; a file that was cut off gives what there is.
+    UnreadableSoundError for what is no sound; a truncated file gives the samples that it has.
     """
     try:
         with soundfile.SoundFile(source) as file:
@@ -154,7 +154,7 @@ def _write(path: Path, samples: Array, rate: int, **options: Any) -> None:
     try:
         with soundfile.SoundFile(path, "w", rate, len(samples), **options) as file:
             for start in range(0, samples.shape[1], _WRITTEN_BLOCK):
-                # What is no number would be noise.
+                # NaN would become noise.
                 file.write(np.nan_to_num(samples[:, start : start + _WRITTEN_BLOCK]).T)
     except soundfile.SoundFileError as error:
         raise ValueError(f"The sound cannot be saved: {error}") from error

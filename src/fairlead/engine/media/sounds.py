@@ -1,4 +1,4 @@
-"""Sounds as nodes know them: their shape, what of it is checked, and another rate by band-limited interpolation."""
+"""Sounds as nodes know them: their shape, its checks, and conversion of the rate by band-limited interpolation."""
 
 import math
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _CHUNK: Final = 65_536
 
 
 def sound(waveform: Array, rate: int) -> dict[str, object]:
-    """A sound of samples [batch, channels, samples], which nobody may change from now on: it goes to many nodes."""
+    """A sound of samples [batch, channels, samples], which become read-only, because it goes to many nodes."""
     waveform.flags.writeable = False
     return {"waveform": waveform, "sample_rate": rate}
 
 
 def parts(given: Sound) -> tuple[Array, int]:
-    """The samples and the rate of a sound. ValueError for what is none, as a node of a pack may give it."""
+    """The samples and the rate of a sound. ValueError for what is no sound, as a node of a pack may return it."""
     try:
         waveform = np.asarray(given["waveform"], np.float32)
         rate = int(given["sample_rate"])
@@ -41,7 +41,7 @@ def parts(given: Sound) -> tuple[Array, int]:
 def resample(waveform: Array, rate: int, wanted: int) -> Array:
     """The same sound at another rate: sinc interpolation in a Hann window over six zero crossings.
 
-    The pass band ends at 99 % of the lower of both Nyquist frequencies, as in the peer's library.
+    The pass band ends at 99 % of the lower of both Nyquist frequencies, as in torchaudio.
     """
     if rate == wanted:
         return waveform

@@ -1,4 +1,4 @@
-"""Encoded pictures and sounds on their way into a file: packets, and what decoders must be told."""
+"""Encoded pictures and sounds for a file: packets, and the parameters for decoders."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -49,7 +49,7 @@ def _refuse(audio: object = None) -> str:  # noqa: ARG001 -- whatever was record
 
 @node("RecordAudio", "Record Audio", "audio", outputs=(Output("AUDIO"),), validate=_refuse)
 def record_audio(audio: Annotated[object, socket("AUDIO_RECORD")]) -> Sound:
-    """Refused: there is no microphone here."""
+    """Refused, because a server has no microphone."""
     raise ValueError(_refuse(audio))
 
 
@@ -62,7 +62,7 @@ def save_audio(
     audio: Annotated[Sound, socket("AUDIO")],
     filename_prefix: Annotated[str, text("audio/ComfyUI", multiline=False)],
 ) -> Result:
-    """Save each sound of a batch without loss, with the prompt and whatever else the caller wants in it."""
+    """Save each sound of a batch without loss, with the prompt and the caller's metadata."""
     return _save(context, audio, filename_prefix, {"format": "flac"})
 
 
@@ -112,7 +112,7 @@ def save_audio_advanced(
     "PreviewAudio", "Preview Audio", "audio", outputs=(Output("AUDIO", "audio"),), hidden=HIDDEN, is_output=True
 )  # fmt: skip
 def preview_audio(context: Context, audio: Annotated[Sound, socket("AUDIO")]) -> Result:
-    """Save each sound for watchers only, under names that nobody else's have."""
+    """Save each sound for watchers only, under unique names."""
     letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(5))
     return _save(context, audio, f"ComfyUI_temp_{letters}", {"format": "flac"}, "temp")
 

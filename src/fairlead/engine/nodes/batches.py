@@ -19,7 +19,7 @@ _SEED_MAX: Final = (1 << 64) - 1
 _COLOUR_CHANNELS: Final = 3
 _HASH_SIDE: Final = 8
 _FAINTEST: Final = 1e-5
-"""The least weight of a pixel of a tile, so that none is divided by nothing."""
+"""The least weight of a pixel of a tile, to avoid a division by zero."""
 
 _Region: TypeAlias = tuple[slice, slice]
 
@@ -229,7 +229,7 @@ def _spans(length: int, part: int, overlap: int) -> list[slice]:
     outputs=(Output("IMAGE", "images", is_list=True),), is_input_list=True, is_experimental=True,
 )  # fmt: skip
 def merge_image_lists(images: Annotated[list[Array], socket("IMAGE")]) -> list[Array]:
-    """The list as it is: whatever is linked to one input is one list already."""
+    """The list unchanged: all that is linked to one input is one list already."""
     return images
 
 

@@ -19,7 +19,7 @@ _HALF_LEVEL: Final = np.float32(0.5 / 255)
 _LUMINANCE: Final = np.array([0.2126, 0.7152, 0.0722], np.float32)
 """What red, green and blue add to the brightness we perceive (ITU-R BT.709)."""
 _FLAT: Final = 1e-6
-"""The least variance of a channel that is stretched; below it there is nothing but rounding to stretch."""
+"""The least variance of a channel that is stretched; below it there are only rounding errors."""
 
 _TO_XYZ: Final = np.array(
     [[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]]
@@ -73,7 +73,7 @@ def normalize_images(
     mean: Annotated[float, number(0.5, 0.0, 1.0, advanced=True)],
     std: Annotated[float, number(0.5, 0.001, 1.0, advanced=True)],
 ) -> Array:
-    """What models are often fed: the distance from the mean in standard deviations, not held between 0 and 1."""
+    """The usual input of models: the distance from the mean in standard deviations, not clipped to 0 to 1."""
     return (images - np.float32(mean)) / np.float32(std)
 
 
@@ -185,7 +185,7 @@ def rgb_of(image: Array) -> Array:
 
 
 def _clip(values: Array) -> Array:
-    """Values brought between 0 and 1."""
+    """Values clipped to 0 to 1."""
     held: Array = np.clip(values, 0.0, 1.0)
     return held
 

@@ -1,6 +1,7 @@
 """Nodes that lay images over each other, and take alpha from images and give it to them.
 
-A mask says where an image is not: what editors call alpha is 1 - mask. Compositing by Porter and Duff works with alpha.
+A mask is 1 where an image is transparent: what editors call alpha is 1 - mask. Compositing by Porter and Duff works
+with alpha.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from fairlead.engine.nodes.transform import with_channels
 _COORDINATE_MAX: Final = 16384
 _COLOURS: Final = 3
 _INVISIBLE: Final = 1e-5
-"""The alpha below which a pixel has no colour left to give back."""
+"""The alpha below which the colour of a pixel cannot be recovered."""
 
 _Pixels: TypeAlias = tuple[Array, Array]
 """Colours already multiplied by their alpha, and the alpha."""
@@ -134,7 +135,7 @@ def _add(s: Array, sa: Array, d: Array, da: Array) -> _Pixels:
 
 
 def _overlay(s: Array, sa: Array, d: Array, da: Array) -> _Pixels:
-    # As Android documents its mode; for opaque images it is what everybody's is.
+    # As Android documents its mode; for opaque images all definitions agree.
     return np.where(2 * d < da, 2 * s * d, sa * da - 2 * (da - s) * (sa - d)), _union(sa, da)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """A file of a job, as others may refer to it."""
+    """A reference to a file of a job."""
 
     filename: str
     subfolder: str
@@ -20,7 +20,7 @@ class SavedFile(msgspec.Struct, frozen=True):
 
 
 class ModelReply(msgspec.Struct, frozen=True):
-    """What a partner's model gave: JSON, and the files it names by their links, with their content types by link.
+    """The answer of a partner's model: JSON, and the files that it names, with their content types, by link.
 
     Bytes without JSON have an empty `body`, and their file under the empty link. The files may be gone once the job
     has ended.
@@ -48,41 +48,41 @@ class Context(Protocol):
         ...
 
     def input_file(self, name: str) -> Path:
-        """The file a caller named, which may say its folder: `name [input]`, `[output]`, `[temp]`.
+        """The file that a caller named, perhaps with its folder: `name [input]`, `[output]`, `[temp]`.
 
-        NoSuchFileError for one there is not, or that would lie elsewhere.
+        NoSuchFileError for a missing file, or one outside its folder.
         """
         ...
 
     def input_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs and in the folders right below it, as `input_file` takes their names.
 
-        In alphabetical order. NoSuchFileError for a folder there is not, or that would lie elsewhere.
+        In alphabetical order. NoSuchFileError for a missing folder, or one outside the inputs.
         """
         ...
 
     def new_file(self, prefix: str, extension: str, kind: str = "output", **sizes: int) -> tuple[Path, SavedFile]:
-        """A place for a new file, which is there for others once the node has ended.
+        """A path for a new file, which others see once the node has ended.
 
         `prefix` may hold folders and placeholders (%width%, %year% …), `kind` is output or temp.
         """
         ...
 
     def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
-        """Save bytes as a new file, named as by `new_file`; small ones are handed over without a file on disk."""
+        """Save bytes as a new file, named as by `new_file`; small ones are passed on without a file on disk."""
         ...
 
     def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
-        """A place for a file of exactly this name, which may hold folders; it replaces one of the same name.
+        """A path for a file of exactly this name, which may have folders; it replaces a file of the same name.
 
         NoSuchFileError for a name that would lead elsewhere.
         """
         ...
 
     def preview(self, image_type: str, image: bytes) -> None:
-        """Show what the node has made so far to everyone watching now: an `image/jpeg` or an `image/png`.
+        """Show a preview to everyone watching now: an `image/jpeg` or an `image/png`.
 
-        ValueError for another type, or more bytes than may be shown.
+        ValueError for another type, or too many bytes.
         """
         ...
 

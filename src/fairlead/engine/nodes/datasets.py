@@ -15,7 +15,7 @@ _TEXT_BYTES_MAX: Final = 1 << 20
 _COMPRESSION: Final = 4
 
 _FOLDER: Final = combo("3d", multiselect=False)
-"""A folder of the inputs. Every installation of the peer begins with this one."""
+"""A folder of the inputs, which every installation of ComfyUI has."""
 
 
 def _listing_digest(context: Context, folder: str) -> str:

@@ -1,7 +1,7 @@
 """A job's files in folders of this machine: one of inputs, one of outputs, one of previews.
 
-A name never leads out of its folder, by dots, slashes or links alike. A new file is written under a hidden name and
-put in its place when its node has ended, so that nobody comes upon half a file.
+A name never leads out of its folder, neither by dots and slashes nor by links. A new file is written under a hidden
+name and renamed when its node has ended, so that nobody finds half a file.
 """
 
 import datetime
@@ -21,7 +21,7 @@ _PLACEHOLDER: Final = re.compile(r"%(\w{1,20})%")
 _EXTENSION: Final = re.compile(r"\.?([A-Za-z0-9]{1,10})")
 _COUNTER: Final = re.compile(r"_(\d{1,9})(?=[_.]|$)")
 _NAME_BYTES_MAX: Final = 200
-"""Of a new name, which gets a number, an ending and, while it is written, another beginning."""
+"""The longest beginning of a new name, which also gets a number, an extension and, while it is written, a prefix."""
 _FOUND_BYTES_MAX: Final = 255
 _PREFIX_LENGTH_MAX: Final = 1_000
 _PARTIAL: Final = ".partial-"
@@ -43,7 +43,7 @@ class Folders:
         self._kept: dict[Path, SavedFile] = {}
 
     def input_file(self, name: str) -> Path:
-        """The file of a name, which may end in its folder, as in `picture.png [output]`."""
+        """The file of a name, which may have its folder at the end, as in `picture.png [output]`."""
         annotated = _ANNOTATED.fullmatch(name[:_PREFIX_LENGTH_MAX])
         kind = annotated["kind"] if annotated else "input"
         path = self._within(kind, annotated["name"] if annotated and len(name) <= _PREFIX_LENGTH_MAX else name)
@@ -52,7 +52,7 @@ class Folders:
         return path
 
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
-        """Where to write a new file, and what it will be called. ValueError for a prefix that cannot be used."""
+        """The path to write a new file to, and its later name. ValueError for a prefix that cannot be used."""
         if kind not in _NEW_KINDS:
             raise ValueError(f"there is no folder for new files of the kind {_show(kind)}")
         suffix = extension_of(extension)
@@ -75,7 +75,7 @@ class Folders:
         return sorted(name for name in found if self._within("input", name) is not None)
 
     def named_file(self, name: str, kind: str) -> tuple[Path, SavedFile]:
-        """Where to write a file of exactly this name. NoSuchFileError for a name that cannot be used."""
+        """The path to write a file of exactly this name to. NoSuchFileError for a name that cannot be used."""
         path = self._within(kind, name) if kind in _NEW_KINDS else None
         if path is None or path == self._roots[kind] or not _can_be_named(path.name) or path.is_dir():
             raise NoSuchFileError(f"{_show(name)} is no name for a file in the {kind} folder")
@@ -88,7 +88,7 @@ class Folders:
         path.write_bytes(content)
 
     def keep(self, path: Path) -> None:
-        """Put a new file in its place; one that was never written leaves nothing."""
+        """Rename a new file to its final name; one that was never written leaves nothing."""
         final = _final(path)
         if path.exists():
             path.replace(final)
@@ -98,17 +98,17 @@ class Folders:
             self._give_back(final)
 
     def kept(self) -> Sequence[tuple[SavedFile, Path]]:
-        """The new files that were put in their places, and where they are."""
+        """The new files that were given their final names, with their paths."""
         return [(saved, path) for path, saved in self._kept.items()]
 
     def discard(self, path: Path) -> None:
-        """Remove a new file and give its name back."""
+        """Remove a new file and free its name."""
         path.unlink(missing_ok=True)
         self._new.pop(path, None)
         self._give_back(_final(path))
 
     def _give_back(self, final: Path) -> None:
-        """The name was reserved by an empty file, unless the node chose it: then an older file may be there."""
+        """The name is reserved by an empty file, unless the node chose it: then an older file may exist."""
         if final in self._reserved:
             self._reserved.discard(final)
             final.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ def image_blend(
         str, combo("normal", "multiply", "screen", "overlay", "soft_light", "difference", multiselect=False)
     ],
 ) -> Array:
-    """The first image, on its way to what the mode makes of both; the second takes the first's size."""
+    """The first image, mixed with the result of the blend mode; the second takes the first's size."""
     height, width, channels = image1.shape[1:]
     if len(image1) != len(image2) and 1 not in (len(image1), len(image2)):
         raise ValueError(f"{len(image1)} images cannot be blended with {len(image2)}: have as many, or one.")
@@ -101,12 +101,12 @@ def morphology(
     ],
     kernel_size: Annotated[int, integer(3, 3, 999, step=1)],
 ) -> Array:
-    """Least and greatest values around each pixel, and what is made of them; beyond the border there is nothing."""
+    """Operations on the least and greatest values around each pixel; pixels beyond the border do not count."""
     return np.stack([_MORPHOLOGY[operation](frame, kernel_size) for frame in _frames(image, context)])
 
 
 def _frames(images: Array, context: Context) -> Iterator[Array]:
-    """The images one by one, as long as they are wanted."""
+    """The images one by one, until the job is interrupted."""
     for image in images:
         context.check()
         yield np.ascontiguousarray(image)
@@ -132,7 +132,7 @@ _BLENDS: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
     "screen": lambda under, over: 1 - (1 - under) * (1 - over),
     "overlay": _overlay,
     "soft_light": _soft_light,
-    # Not the absolute difference other editors mean: what is brighter above is black.
+    # Not the absolute difference, as in other editors: where the second image is brighter, the result is black.
     "difference": lambda under, over: under - over,
 }
 

@@ -80,7 +80,7 @@ def file_digest(context: Context, name: str) -> str:
 def known_file(context: Context, name: str | None, kind: str) -> bool | str:
     """True if a file exists, otherwise what is wrong, naming the kind of file; for the check of a class."""
     if name is None or is_web_link(name):
-        return True  # it comes through a link of one kind or the other, and is known when the node runs (C-12)
+        return True  # it comes through a link, and is known when the node runs (C-12)
     try:
         context.input_file(name)
     except NoSuchFileError:
@@ -193,7 +193,7 @@ def _colour(written: str) -> list[float]:
 def save_image(
     context: Context, images: Annotated[Array, socket("IMAGE")], filename_prefix: Annotated[str, text("ComfyUI")]
 ) -> Result:
-    """Save each image as a PNG in 8 bits, with the prompt and whatever else the caller wants in it."""
+    """Save each image as a PNG in 8 bits, with the prompt and the caller's metadata."""
     saved = _each(context, images, filename_prefix, "png", "output", _png(context, _SAVED_COMPRESSION))
     return Result((images,), {"images": saved})
 

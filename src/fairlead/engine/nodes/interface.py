@@ -96,7 +96,7 @@ def select_named(
 ) -> dict[str, object]:
     """The arguments that a function has parameters for, or all if it takes any; and the context if it has one for it.
 
-    An input that is called so goes before.
+    An input of that name takes precedence.
     """
     parameters = inspect.signature(function).parameters
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())

@@ -46,7 +46,7 @@ def switched(
     on_false: Annotated[object, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
     on_true: Annotated[object, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
 ) -> object:
-    """The value of the side that is taken; the other is not worked out."""
+    """The value of the chosen side; the other is not computed."""
     return on_true if switch else on_false
 
 

@@ -32,7 +32,7 @@ def solid_mask(
 
 @node("InvertMask", "Invert Mask", "image/mask", outputs=(Output("MASK"),))
 def invert_mask(mask: Annotated[Array, socket("MASK")]) -> Array:
-    """What was covered is not, and the other way round."""
+    """The inverse of the mask."""
     return 1.0 - mask
 
 
@@ -52,7 +52,7 @@ def crop_mask(
     width: Annotated[int, integer(512, 1, _SIDE_MAX, step=1)],
     height: Annotated[int, integer(512, 1, _SIDE_MAX, step=1)],
 ) -> Array:
-    """The part from (x, y) of at most this size; ValueError where there is no mask any more."""
+    """The part from (x, y) of at most this size; ValueError where it lies outside the mask."""
     rows, columns = mask.shape[1:]
     if x >= columns or y >= rows:
         raise ValueError(f"There is nothing to crop at ({x}, {y}) in a mask of {columns} x {rows}.")
@@ -165,8 +165,8 @@ def _spread(
 ) -> Array:
     """Each pixel the extreme of those at most `reach` steps along the axes away, in about log2(reach) passes.
 
-    With reach n known, looking n further along each axis finds all within 2n. At the border the look stops there:
-    from the pixel at the border everything is at hand that is beyond by fewer steps.
+    With the result for reach n, looking n further along each axis gives that for 2n. At the border the look stops at
+    the last pixel, whose result for n covers everything within reach.
     """
     reached = 0
     while reached < reach:

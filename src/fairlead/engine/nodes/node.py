@@ -94,7 +94,7 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a node returns in addition to, or instead of, plain values.
+    """The result of a node with more than plain values.
 
     `ui` is shown to watchers of the job. `expand` is a graph in the API format that takes the node's place; `values`
     may then hold links into it ([node id, slot]).

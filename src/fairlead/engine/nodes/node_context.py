@@ -1,4 +1,4 @@
-"""What the executor hands to a node: its files, its hidden inputs, a way to say how far it is, and whether to go on."""
+"""What the executor gives to a node: its files, its hidden inputs, progress, and interruption."""
 
 import itertools
 import math
@@ -22,42 +22,42 @@ _NO_MODEL: Final = "a partner's model can only be run by a server, which has the
 
 
 class Files(Protocol):
-    """Where the files of a job are. Every method may be called from any thread."""
+    """The files of a job. Every method may be called from any thread."""
 
     def input_file(self, name: str) -> Path:
-        """The file a caller named; NoSuchFileError for one there is not."""
+        """The file that a caller named; NoSuchFileError for a missing one."""
         ...
 
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
-        """Where to write a new file, and what it will be called once it is kept."""
+        """The path to write a new file to, and its name once it is kept."""
         ...
 
     def input_files(self, folder: str) -> Sequence[str]:
-        """The names of the files in a folder of the inputs and right below; NoSuchFileError for one there is not."""
+        """The names of the files in a folder of the inputs and its subfolders; NoSuchFileError for a missing folder."""
         ...
 
     def named_file(self, name: str, kind: str) -> tuple[Path, SavedFile]:
-        """Where to write a file of exactly this name, which it gets once it is kept."""
+        """The path to write a file to that gets exactly this name once it is kept."""
         ...
 
     def write(self, path: Path, content: bytes) -> None:
-        """Give a new file, named by where it would be written, its bytes."""
+        """Write the bytes of a new file, which is named by its path."""
         ...
 
     def keep(self, path: Path) -> None:
-        """Put a new file, named by where it was written, in its place."""
+        """Keep a new file, which is named by its path."""
         ...
 
     def discard(self, path: Path) -> None:
-        """Forget a new file, as far as it was written."""
+        """Discard a new file, which may be written in part."""
         ...
 
 
 class Outside(Protocol):
-    """What a node reaches beside its files. Every method may be called from any thread."""
+    """What a node can reach apart from its files. Every method may be called from any thread."""
 
     def preview(self, place: Place, image_type: str, image: bytes) -> None:
-        """Show what a node has made so far to everyone watching now."""
+        """Show a preview of a node's work to everyone watching now."""
         ...
 
     def say(self, place: Place, text: str) -> None:
@@ -70,7 +70,7 @@ class Outside(Protocol):
 
 
 class Alone:
-    """The Outside where there is no server: nobody watches, and no model can be run."""
+    """The Outside without a server: nobody watches, and no model can be run."""
 
     def preview(self, place: Place, image_type: str, image: bytes) -> None:
         """Nobody watches."""
@@ -79,7 +79,7 @@ class Alone:
         """Nobody watches."""
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelReply:  # noqa: ARG002 -- the protocol's
-        """Say what it takes."""
+        """Say that it needs a server."""
         raise NamedFaultError("ValidationError", _NO_MODEL)
 
 
@@ -87,7 +87,7 @@ ALONE: Final = Alone()
 
 
 class Stop:
-    """A request that an execution ends. Any thread may make it, and nothing takes it back."""
+    """A request that an execution ends. Any thread may make it, and it cannot be undone."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,7 +142,7 @@ class NodeContext:
         self._is_complete = False
 
     def progress(self, value: float, most: float) -> None:
-        """Say how far the node is. The first word, the last, and one now and then in between are passed on."""
+        """Report the node's progress. The first report, the last, and some in between are passed on."""
         self.check()
         value, most = _finite(value), _finite(most)
         now = time.monotonic()
@@ -152,7 +152,7 @@ class NodeContext:
             self._report(Progress(self.place, value, most))
 
     def check(self) -> None:
-        """InterruptedByCallerError when the job is not wanted any more."""
+        """InterruptedByCallerError when the job was interrupted."""
         if not self._is_wanted():
             raise InterruptedByCallerError("the execution was interrupted")
 
@@ -169,7 +169,7 @@ class NodeContext:
         return self._note(self._files.new_file(prefix, extension, kind, sizes))
 
     def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
-        """Have bytes as a new file."""
+        """Save bytes as a new file."""
         path, saved = self.new_file(prefix, extension, kind, **sizes)
         self._files.write(path, content)
         return saved
@@ -179,7 +179,7 @@ class NodeContext:
         return self._note(self._files.named_file(name, kind))
 
     def preview(self, image_type: str, image: bytes) -> None:
-        """Show what the node has made so far."""
+        """Show a preview."""
         self.check()
         if image_type not in _PREVIEW_TYPES:
             raise ValueError(f"a preview is an image/jpeg or an image/png, and not {image_type!r}")
@@ -188,7 +188,7 @@ class NodeContext:
         self._outside.preview(self.place, image_type, bytes(image))
 
     def say(self, text: str) -> None:
-        """Say a word about the progress."""
+        """Send a text about the progress."""
         self.check()
         self._outside.say(self.place, str(text)[:_SAID_LENGTH_MAX])
 
@@ -203,14 +203,14 @@ class NodeContext:
         return bool(self._new)
 
     def keep_files(self) -> None:
-        """Put the new files in their places: the node has ended well."""
+        """Keep the new files, because the node has succeeded."""
         self._new.reverse()
         while self._new:
             self._files.keep(self._new[-1])
             self._new.pop()
 
     def discard_files(self) -> None:
-        """Remove the new files: the node has not ended well."""
+        """Remove the new files, because the node has failed."""
         while self._new:
             self._files.discard(self._new.pop())
 
@@ -222,7 +222,7 @@ class NodeContext:
 
 
 def looking_context(files: Files) -> NodeContext:
-    """A context for those who only look at files before anything is executed: the checks of classes."""
+    """A context for the checks of classes, which only look at files before anything is executed."""
     return NodeContext(Place("", ""), files, {}, lambda: True, lambda _: None)
 
 
@@ -230,7 +230,7 @@ _current: ContextVar[NodeContext | None] = ContextVar("current_context", default
 
 
 def current_context() -> NodeContext | None:
-    """The context of the node whose code is being called, for code that is not given it: the ways of node packs.
+    """The context of the node whose code is being called, for code that does not get it as an argument: node packs.
 
     None outside of nodes, and in threads that a node starts.
     """
@@ -248,6 +248,6 @@ def current(context: NodeContext | None) -> Iterator[None]:
 
 
 def _finite(value: float) -> float:
-    """A number as anybody can read it: nodes give any type that looks like one, and divide by zero."""
+    """A finite number of Python's: nodes pass any numeric type, and divide by zero."""
     number = float(value)
     return number if math.isfinite(number) else 0.0

@@ -21,7 +21,7 @@ from fairlead.engine.media.arrays import Array
 from fairlead.engine.media.clips import FileClip
 
 ENCODED_BYTES_MAX: Final = 22 * 2**20
-"""The encoded bytes that all media of a call may have: in base64 they must fit into one message of a host."""
+"""The encoded bytes that all media of a call may have: as base64 they must fit into one message of a host."""
 _PNG_COMPRESSION: Final = 4
 _EITHER: Final = "IMAGE,VIDEO"
 _IMAGE_DIMENSIONS: Final = 4
@@ -29,7 +29,7 @@ _MASK_DIMENSIONS: Final = 3
 
 
 class UnusableMediaError(ValueError):
-    """A value cannot be sent to a model, or what a model gave cannot be read."""
+    """A value cannot be sent to a model, or a model's answer cannot be read."""
 
 
 def encode_media(input_: NodeInput, value: object) -> list[str]:
@@ -54,7 +54,7 @@ def encode_media(input_: NodeInput, value: object) -> list[str]:
 
 
 def kind_of(type_: str) -> Kind:
-    """What a file of a media type holds."""
+    """The kind of content of a media type."""
     major = type_.partition("/")[0].upper()
     return Kind(major) if major in {"IMAGE", "VIDEO", "AUDIO"} else Kind.FILE
 
@@ -178,7 +178,7 @@ def read_clip(path: Path) -> FileClip:
 
 
 class _OwnFile(PosixPath):
-    """A file that is removed with its last reference: a clip may stay in the cache, its job's files do not."""
+    """A file that is removed with its last reference, because a cached clip outlives the files of its job."""
 
     @classmethod
     def copied(cls, path: Path) -> "_OwnFile":

@@ -1,4 +1,4 @@
-"""Partner nodes as an engine host has them: classes of nodes that have a partner's model run, and read what it gives.
+"""Partner nodes in an engine host: classes of nodes that have a partner's model run, and read its answer.
 
 They are made of the document that a server makes of its catalog (C-11). Nothing here knows a key: the server runs the
 model, paid by the job's submitter.
@@ -34,7 +34,7 @@ from fairlead.engine.nodes.partner_media import (
 _VALIDATION: Final = "ValidationError"
 _PROVIDER: Final = "ProviderError"
 _BODY_BYTES_MAX: Final = 30 * 2**20
-"""What a host may say at once, and a little room."""
+"""The largest message of a host, less some room."""
 _FILE_PREFIX: Final = "model"
 _SHOWN_FILES: Final = "3d"
 _DATA: Final = "data:"
@@ -57,7 +57,7 @@ def _definition(node: PartnerNode) -> Definition:
         inputs=tuple(_input(input_) for input_ in node.inputs),
         outputs=tuple(Output(_type(output.kind), output.name) for output in node.outputs),
         run=run,
-        is_output=has_files,  # a mesh goes into a file of its own, and no other node may want it
+        is_output=has_files,  # a mesh is saved as a file, even where no other node takes it
         takes_context=True,
         told={"api_node": True, "description": node.description},
     )
@@ -83,14 +83,14 @@ async def _run(node: PartnerNode, context: Context, given: Mapping[str, Any]) ->
 
 
 def _content(node: PartnerNode, variant: str, given: Mapping[str, object]) -> bytes:
-    """The body of a call as JSON. NamedFaultError for inputs of which none can be made."""
+    """The body of a call as JSON. NamedFaultError for inputs that make none."""
     values = dict(given)
     try:
         for input_ in node.inputs:
             if input_.media is not None and given.get(input_.name) is not None:
                 values[input_.name] = encode_media(input_, given[input_.name])
         content = msgspec.json.encode(body_of(node, variant, values))
-    except ValueError as error:  # an input is wrong, or holds what no picture or no JSON can hold
+    except ValueError as error:  # an input is wrong, or cannot be written as a picture or as JSON
         raise NamedFaultError(_VALIDATION, str(error)) from error
     if len(content) > _BODY_BYTES_MAX:
         raise NamedFaultError(_VALIDATION, f"What the model is given is larger than {_BODY_BYTES_MAX} bytes.")
@@ -105,7 +105,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class _Answer:
-    """What a model gave, read as the outputs of a node."""
+    """The answer of a model, read as the outputs of a node."""
 
     def __init__(self, node: PartnerNode, reply: ModelReply, context: Context) -> None:
         self._node = node
@@ -115,7 +115,7 @@ class _Answer:
         self._ui: dict[str, list[object]] = {}
 
     def result(self) -> Result:
-        """The values of all outputs. An output the model made nothing for blocks who consumes it."""
+        """The values of all outputs. An output for which the model made nothing blocks its consumers."""
         if self._reply.body:
             try:
                 self._document = msgspec.json.decode(self._reply.body)
@@ -139,7 +139,7 @@ class _Answer:
         return Blocked(f"{self._node.title}: the model gave no {name}.")
 
     def _text(self, places: Sequence[Place]) -> str:
-        """The texts of the first place that has some; a node that knows no places gives the whole answer."""
+        """The texts of the first place that has some; a node without places gives the whole answer."""
         if not self._node.places:
             return self._reply.body.decode("utf-8", "replace")
         for place in places:
@@ -163,7 +163,7 @@ class _Answer:
                     return
 
     def _files(self, place: Place, folder: Path) -> Iterator[_File]:
-        """The files of a place: the whole answer, those that links lead to, and those that stand in it."""
+        """The files of a place: the whole answer, those that links lead to, or those within it."""
         if place.found is Found.WHOLE:
             yield from self._fetch_linked("")
             return
@@ -181,7 +181,7 @@ class _Answer:
             yield _File(path, self._reply.content_types.get(link) or _sniff(path))
 
     def _save(self, file: _File) -> str:
-        """Keep a file that is nothing else, such as a mesh, among the outputs; the name it is found by."""
+        """Save a file without a type of its own, such as a mesh, among the outputs; returns its name."""
         path, saved = self._context.new_file(_FILE_PREFIX, extension(file.type).removeprefix("."))
         path.write_bytes(file.path.read_bytes())
         self._ui.setdefault(_SHOWN_FILES, []).append(saved.as_ui())

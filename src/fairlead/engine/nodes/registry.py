@@ -1,4 +1,4 @@
-"""The classes of nodes there are, by name, and how editors are told of them."""
+"""The classes of nodes, by name, and their descriptions for editors."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -41,7 +41,7 @@ class Registry:
 
 
 def describe(definition: Definition) -> dict[str, Any]:
-    """One class as editors read it: its inputs by section and in order, its outputs, and where it is listed."""
+    """One class as editors read it: its inputs by section and in order, its outputs, and its category."""
     required = [input_ for input_ in definition.inputs if not input_.is_optional]
     optional = [input_ for input_ in definition.inputs if input_.is_optional]
     sections = {

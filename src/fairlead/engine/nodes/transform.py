@@ -216,7 +216,7 @@ def _centre(images: Array, length: int, axis: int) -> Array:
 
 
 def with_channels(images: Array, channels: int) -> Array:
-    """Images with more channels, which are 1: an alpha that is added is opaque."""
+    """Images with added channels of 1: an added alpha is opaque."""
     missing = channels - images.shape[3]
     return images if missing <= 0 else np.pad(images, [(0, 0)] * 3 + [(0, missing)], constant_values=1)
 
@@ -323,7 +323,7 @@ def _cover(images: Array, multiple: int, method: str) -> Array:
     width, height = columns // multiple * multiple, rows // multiple * multiple
     if 0 in (width, height) or (width, height) == (columns, rows):
         return images
-    # The side that has to shrink less decides; the other is rounded up so that it covers too.
+    # The side that shrinks less decides; the other is rounded up so that it is covered too.
     if width * rows >= height * columns:
         scaled = resize(images, width, max(height, -(-rows * width // columns)), method)
     else:

@@ -109,12 +109,12 @@ def save_webm(
 
 
 def _show(file: SavedFile) -> dict[str, object]:
-    """A saved video as it is shown: editors look among the images for it, the specification has it among videos."""
+    """A saved video for display: editors look for it among the images, the specification has it among videos."""
     return {"images": [file.as_ui()], "animated": (True,), "video": [file.as_ui()]}
 
 
 def _clip(video: Any) -> Clip:
-    """A video of ours, or of a node pack, of which only what it consists of is asked for."""
+    """A video of the engine, or of a node pack, of which only the components are used."""
     if isinstance(video, FileClip | MadeClip):
         return video
     found = video.get_components()

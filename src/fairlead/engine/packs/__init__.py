@@ -1,4 +1,4 @@
-"""Node packs: strangers' nodes, loaded from folders inside host processes, unmodified.
+"""Node packs: third-party nodes, loaded unmodified from folders inside host processes.
 
     finding  finds packs; copies.py keeps those of releases
     loader   loads them; class_mapping.py and schemas.py read the two forms in which nodes are declared

@@ -16,14 +16,14 @@ from fairlead.engine.packs.tensors import for_pack, from_pack, holds_tensors
 
 
 def hidden_values(names: Mapping[str, object]) -> dict[str, object]:
-    """The values of the hidden inputs of the node that is being called; None where nobody knows them."""
+    """The values of the hidden inputs of the node that is being called; None for unknown ones."""
     context = current_context()
     known = {} if context is None else context.hidden
     return {name: _hidden(known.get(name)) for name in names}
 
 
 def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, object]], dict[str, object]]:
-    """A function that makes the values of inputs into what the pack takes; those not declared may be anything."""
+    """A function that converts the values of inputs to what the pack takes; undeclared ones may be anything."""
     untouched = frozenset(
         input_.name
         for input_ in inputs
@@ -53,7 +53,7 @@ def with_hidden(function: Callable[..., object], hidden: Mapping[str, object]) -
 
 
 def complete(value: object) -> object:
-    """What a coroutine gives, where nobody awaits: in a thread of its own when an event loop is running here."""
+    """The result of a coroutine for a caller that cannot await; from another thread when an event loop runs here."""
     if not inspect.isawaitable(value):
         return value
     try:
@@ -66,7 +66,7 @@ def complete(value: object) -> object:
 
 
 async def await_value(value: object) -> object:
-    """A coroutine of anything that can be awaited, or of what is there already."""
+    """A coroutine of an awaitable, or of a plain value."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -80,10 +80,10 @@ def _hidden(value: object) -> object:
 
 
 class ShownFiles(Protocol):
-    """Where files lie that packs have written and show."""
+    """The folder of files that packs have written and show."""
 
     def kept(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
-        """Hand the files over to the job; what is shown then names them as the job does."""
+        """Pass the files to the job; the displayed output then has the job's names for them."""
         ...
 
 

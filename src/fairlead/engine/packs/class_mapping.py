@@ -41,7 +41,7 @@ def definition_of_class(name: str, kind: Any, title: str, module: str, folders: 
     outputs, (hidden, unseen) = _outputs(kind), _hidden(sections.get("hidden") or {})
     inputs = (*inputs_of(sections), *unseen)
     optional = sections.get("optional")
-    takes_anything = optional is not None and _ANY_NAME in optional  # some say so of every name
+    takes_anything = optional is not None and _ANY_NAME in optional  # some packs return True for every name
     old = _OldClass(kind, inputs, outputs, hidden, folders)
     check = inspect.getattr_static(kind, "check_lazy_status", None)
     return Definition(
@@ -143,7 +143,7 @@ class _OldClass:
         try:
             self._folders.staged(name, context)
         except NoSuchFileError:
-            return  # the node says so itself when it looks: it may know the name otherwise
+            return  # the node reports a missing file itself, as it may find the name elsewhere
 
 
 def _check(kind: object, name: str, hidden: Mapping[str, object]) -> Callable[..., object] | None:

@@ -1,6 +1,6 @@
-"""Copies of node packs, by content: what a release was prepared with stays as it was, whatever becomes of the pack.
+"""Copies of node packs, by content: the packs of a release stay unchanged, whatever happens to the originals.
 
-A copy lies in a folder of the server's, under the pack's name and a part of the digest of its files, `name@digest`: two
+A copy is in a folder of the server's, under the pack's name and a part of the digest of its files, `name@digest`: two
 releases with the same files share one.
 """
 
@@ -22,11 +22,11 @@ _NAME_BYTES_MAX: Final = 200
 _LEFT_OUT: Final = frozenset({"__pycache__", ".git"})
 _CHUNK: Final = 2**20
 _FORGOTTEN_AFTER: Final = 3600.0
-"""How many seconds old a copy is that nobody names before it is removed: a new one is about to be named."""
+"""The age in seconds at which an unused copy is removed: a new one is about to be used."""
 
 
 class NotCopiedError(Exception):
-    """A pack cannot be copied; the words say why."""
+    """A pack cannot be copied; the message says why."""
 
 
 def copy_pack(pack: Pack, folder: Path) -> str:
@@ -104,5 +104,5 @@ def _place(source: Path, files: Sequence[Path], target: Path) -> None:
         try:
             made.rename(target)
         except OSError:
-            if not target.exists():  # else somebody else was quicker, with the same bytes
+            if not target.exists():  # otherwise another process was faster, with the same bytes
                 raise

@@ -1,4 +1,4 @@
-"""What packs declare, read into our own terms: types that pretend to be others, options that are no JSON."""
+"""Converts the declarations of packs: types that equal all others, options that are no JSON."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ _DEPTH_MAX: Final = 32
 
 
 class BadClassError(ValueError):
-    """A class of nodes is not of the shape it must have; the words say where."""
+    """A class of nodes is malformed; the message says where."""
 
 
 def declared_of(spec: object) -> Declared:
@@ -57,7 +57,7 @@ def output_type(type_: object) -> Any:
 
 
 def plain(value: object, depth: int = 0) -> object:
-    """A value that can be told as JSON: containers and numbers of other libraries as Python's, the rest as text."""
+    """A value as JSON: containers and numbers of other libraries become Python's, everything else a text."""
     if depth > _DEPTH_MAX:
         return None
     match value:

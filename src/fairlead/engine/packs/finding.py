@@ -1,7 +1,7 @@
-"""Which node packs there are: what lies in their folders, without loading any of it.
+"""Finds node packs in their folders, without loading any.
 
-A pack goes by the name of its folder, or of its file without `.py`, right below one of the folders of packs. What
-somebody asks for is looked up among the names that are found, and never becomes a part of a path.
+A pack has the name of its folder, or of its file without `.py`, directly below one of the folders of packs. A requested
+name is looked up among the names that are found, and never becomes a part of a path.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ class Pack(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What its nodes and its module are called after: of a copy, the pack's own name."""
+        """The name for its nodes and its module: for a copy, the original pack's name."""
         return title_of(self.name)
 
 
@@ -54,7 +54,7 @@ def absent(wanted: PackSet, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def absence(names: Sequence[str]) -> str:
-    """That there are no packs of some names, in words; of many names some, of long ones the beginnings."""
+    """A message that packs of some names do not exist; many names are cut to some, long ones to their beginnings."""
     shown = [repr(title_of(name)[:_SHOWN_LENGTH_MAX]) for name in names[:_NAMES_SHOWN_MAX]]
     more = len(names) - len(shown)
     listed = ", ".join(shown) + (f" and {more} more" if more else "")
@@ -73,5 +73,5 @@ def _packs(folder: Path) -> Iterator[Pack]:
 
 
 def _printable(name: str) -> str:
-    """A name as it can be told of: the system's may hold bytes that are no text."""
+    """A name that can be displayed: those of the system may hold bytes that are no text."""
     return name.encode("utf-8", "replace").decode()

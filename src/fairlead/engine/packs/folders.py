@@ -22,7 +22,10 @@ _DEPTH_MAX: Final = 16
 
 
 class PackFolders:
-    """The folders of one host. They are made when somebody asks for one, below `scratch` or the system's own."""
+    """The folders of one host.
+
+    They are made when one is first needed, below `scratch` or the system's temporary folder.
+    """
 
     def __init__(self, scratch: str | None, models: Sequence[Path]) -> None:
         self._scratch = scratch
@@ -30,7 +33,7 @@ class PackFolders:
         self.models: Final = models
 
     def path(self, kind: str) -> Path:
-        """The folder of a kind. ValueError for one there is not."""
+        """The folder of a kind. ValueError for an unknown kind."""
         if kind not in KINDS:
             raise ValueError(f"there is no folder {kind!r}; there are {', '.join(KINDS)}")
         if self._root is None:
@@ -60,7 +63,7 @@ class PackFolders:
         return "input", name
 
     def kept(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
-        """Hand over every file that is shown, once each; what is shown then names it as the job does."""
+        """Pass every displayed file to the job, once each; the displayed output then has the job's names."""
         kept: dict[Path, Mapping[str, str]] = {}
         return {key: self._keep(value, context, kept, 0) for key, value in ui.items()}
 
@@ -81,7 +84,7 @@ class PackFolders:
                 return value
 
     def _find_written(self, kind: str, subfolder: str, filename: str) -> Path | None:
-        """A file that the pack wrote itself; None for others, which the job has already."""
+        """A file that the pack itself wrote; None for others, which the job has already."""
         if self._root is None:
             return None
         folder = self.path(kind)

@@ -49,8 +49,8 @@ def load_packs(
     """Load the packs of some `custom_nodes` folders, all or those selected, and add the nodes to a registry.
 
     Packs are loaded in alphabetical order, folder by folder, each announced by its name before. A class whose name is
-    taken is left out. A name that is selected and not found has no report. Files of packs are kept below `scratch`,
-    or where this machine has such; models are looked for in `models` next to the packs.
+    taken is left out. A name that is selected and not found has no report. Files of packs are kept below `scratch`, or
+    in the system's temporary folder; models are looked for in `models` next to the packs.
     """
     present = [Path(folder).resolve() for folder in folders]
     found = find_packs(present)

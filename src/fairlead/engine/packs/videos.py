@@ -1,4 +1,4 @@
-"""Videos as packs know them: what they read, make and save, over the videos of our own nodes."""
+"""Videos as packs know them, made of the videos of our own nodes."""
 
 import io
 import tempfile
@@ -44,13 +44,13 @@ class VideoComponents:
 
 
 class Video:
-    """A video. Everything it gives is in the packs' terms."""
+    """A video. All its results are in the packs' types."""
 
     def __init__(self, clip: Clip) -> None:
         self.clip: Final = clip
 
     def get_components(self) -> VideoComponents:
-        """Everything of it, decoded. ValueError for a broken file, or one with more than fits."""
+        """All of it, decoded. ValueError for a broken file, or one that is too large."""
         found = self.clip.get_components(_check)
         return VideoComponents(
             tensor(found.images), found.frame_rate, tensor(found.audio), found.metadata, found.bit_depth
@@ -122,7 +122,7 @@ class VideoFromFile(Video):
 
 
 class VideoFromComponents(Video):
-    """A video of images that are there."""
+    """A video of images in memory."""
 
     def __init__(self, components: VideoComponents) -> None:
         images = np.asarray(array(components.images), np.float32)

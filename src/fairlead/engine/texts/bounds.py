@@ -1,6 +1,6 @@
 """How long a text may grow, and values written as text within that length.
 
-A few nodes that double a text are enough to fill any memory, so code that makes a text asks here first.
+A few nodes that double a text can fill any memory, so code that makes a text checks its length here first.
 """
 
 import json
@@ -12,7 +12,7 @@ MOST_CHARACTERS: Final = 10_000_000
 
 
 def check_length(characters: int) -> None:
-    """ValueError for a text that would be too long; asked before it is made."""
+    """ValueError for a text that would be too long; to be called before it is made."""
     if characters > MOST_CHARACTERS:
         raise ValueError(f"The text would have {characters:,} characters, and {MOST_CHARACTERS:,} is the most.")
 

@@ -1,8 +1,8 @@
-"""Arithmetic that a caller writes as text, worked out without running any program of theirs.
+"""Arithmetic that a caller writes as text, computed without running a program of theirs.
 
-The text is read by Python's own grammar and then walked by us: numbers, names, arithmetic, comparisons, logic, the
+The text is parsed by Python's own grammar and then evaluated here: numbers, names, arithmetic, comparisons, logic, the
 conditional, and a closed list of functions. Everything else is refused, and what would take long or grow large is
-refused before it is worked out.
+refused before it is computed.
 """
 
 import ast
@@ -19,11 +19,11 @@ _LONGEST: Final = 4000
 _DEEPEST: Final = 200
 _MOST_BITS: Final = 1 << 16
 _MOST_EXPONENT: Final = 4000
-"""As the peer has it: what a float can hold is far below."""
+"""As in ComfyUI; the range of a float is far below."""
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read or worked out; its message is for the caller."""
+    """An expression that cannot be read or computed; its message is for the caller."""
 
 
 def evaluate(expression: str, names: Mapping[str, Value]) -> Number:
@@ -54,14 +54,14 @@ def _parse(expression: str) -> ast.expr:
 
 
 def _bracket(expression: str) -> str:
-    """In brackets it may go on over several lines, as the box it is written in suggests."""
+    """In brackets it may have several lines, as the editor's text box suggests."""
     return f"({expression}\n)"
 
 
 def _check_depth(tree: ast.expr) -> None:
     """Refuse a tree that is too deep before anything walks it by recursion, whatever its nodes are."""
     level: list[ast.AST] = [tree]
-    for _ in range(_DEEPEST + 2):  # the outermost, and what only says how a name is used
+    for _ in range(_DEEPEST + 2):  # the outermost node, and those that only say how a name is used
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         if not level:
             return
@@ -109,7 +109,7 @@ class _Evaluation:
         return self._names[name]
 
     def _deciding(self, decides: bool, parts: Sequence[ast.expr]) -> object:  # noqa: FBT001 -- a truth value
-        """The first part that decides an `and` or an `or`, else the last, as Python has it."""
+        """The first part that decides an `and` or an `or`, else the last, as in Python."""
         value: object = None
         for part in parts:
             value = self.value_of(part)

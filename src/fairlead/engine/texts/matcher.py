@@ -1,8 +1,8 @@
 """The program behind patterns.py: regular expressions, a line of JSON in, a line of JSON out.
 
 Python's matcher can run practically forever on a pattern of twenty characters, and nothing in the same process can stop
-it. So it runs here, alone: the system ends this program when a question takes more processor time or memory than it
-may. It imports nothing of ours, and starts in a few milliseconds.
+it. So it runs in this program: the system ends it when a question takes more processor time or memory than allowed. It
+imports nothing of Fairlead, and starts in a few milliseconds.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 30
 
 
 class Question(TypedDict):
-    """A line of the input; `group`, `count` and `replacement` are there where the kind of question needs them."""
+    """A line of the input; it has `group`, `count` and `replacement` where the kind of question needs them."""
 
     ask: str
     pattern: str

@@ -1,4 +1,4 @@
-"""Texts with places to fill in, `{a}`, as Python's format method does it, without the ways it opens into a program.
+"""Texts with places to fill in, `{a}`, as by Python's format method, but without its access to attributes.
 
 A place may name a value, index it when it is a list, a dictionary or a text, convert it (`!r`, `!s`, `!a`), and say how
 it is shown (`{a:.2f}`, `{a:>{b}}`). It may not ask for attributes, which lead from any value to everything.

@@ -10,14 +10,14 @@ _CPU: Final = "cpu"
 
 
 def throw_exception_if_processing_interrupted() -> None:
-    """InterruptedByCallerError when the job is not wanted any more."""
+    """InterruptedByCallerError when the job was interrupted."""
     context = current_context()
     if context is not None:
         context.check()
 
 
 def processing_interrupted() -> bool:
-    """Whether the job is not wanted any more."""
+    """Whether the job was interrupted."""
     try:
         throw_exception_if_processing_interrupted()
     except InterruptedByCallerError:
@@ -32,7 +32,7 @@ def interrupt_current_processing(value: bool = True) -> None:  # noqa: FBT001, F
 
 
 def device(*_: object, **__: object) -> object:
-    """Where tensors live: on the first GPU where there is one, otherwise in memory."""
+    """The device of tensors: the first GPU where there is one, otherwise memory."""
     torch = sys.modules.get("torch")
     if torch is None:
         return _CPU

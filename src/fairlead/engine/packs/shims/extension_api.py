@@ -19,12 +19,12 @@ class ComfyExtension:
 
 
 class ExecutionSync:
-    """What a node says of its execution."""
+    """What a node reports about its execution."""
 
     def set_progress(
         self, value: float, max_value: float, node_id: str | None = None, preview_image: object = None, **_: object
     ) -> None:
-        """Say how far the node is, perhaps with a picture of it."""
+        """Report the node's progress, perhaps with a preview."""
         del node_id  # it is the node that is being executed
         tell_progress(value, max_value, preview_image, current_context())
 
@@ -33,7 +33,7 @@ class Execution(ExecutionSync):
     """The same, to be awaited."""
 
     async def set_progress(self, *args: Any, **options: Any) -> None:  # type: ignore[override]
-        """Say how far the node is, perhaps with a picture of it."""
+        """Report the node's progress, perhaps with a preview."""
         super().set_progress(*args, **options)
 
 

@@ -1,4 +1,4 @@
-"""`server.PromptServer` as packs import it. Packs have no server here: what they send reaches who watches the job."""
+"""`server.PromptServer` as packs import it. Packs have no server here: what they send goes to the job's watchers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -81,10 +81,10 @@ class PromptServer:
         return None
 
     def add_on_prompt_handler(self, handler: Callable[..., object]) -> None:
-        """Take a function that would change workflows as they are submitted; workflows are executed as they are."""
+        """Take a function that would change submitted workflows, and ignore it: workflows are executed unchanged."""
 
     def send_sync(self, event: object, data: object, sid: str | None = None) -> None:
-        """Tell who watches: progress, previews and text get there, and messages for a pack's own scripts do not."""
+        """Send to the watchers: progress, previews and text arrive, messages for a pack's own scripts do not."""
         del sid
         context = current_context()
         if context is None:
@@ -99,7 +99,7 @@ class PromptServer:
         self.send_sync(event, data, sid)
 
     def send_progress_text(self, text: str | bytes, node_id: str, sid: str | None = None) -> None:
-        """Tell who watches a word about the node that is being executed."""
+        """Send the watchers a text about the node that is being executed."""
         del node_id, sid
         context = current_context()
         if context is not None:

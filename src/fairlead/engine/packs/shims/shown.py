@@ -19,7 +19,7 @@ _PREVIEW_FPS: Final = 6.0
 
 
 class SavedResult(dict[str, str]):
-    """A file that was written, as it is shown."""
+    """A file that was written, for display."""
 
     def __init__(self, filename: str, subfolder: str, type: object) -> None:  # noqa: A002 -- packs call it so
         super().__init__(filename=filename, subfolder=subfolder, type=str(getattr(type, "value", type)))
@@ -37,7 +37,7 @@ class Shown(UIOutput):
         self._told = {key: self.values, **more}
 
     def as_dict(self) -> dict[str, object]:
-        """It as it is shown."""
+        """The output for display."""
         return self._told
 
 
@@ -106,7 +106,7 @@ class PreviewUI3D(Shown):
 
 
 class ImageSaveHelper:
-    """Writes images. Packs give the class of the node as well, which nobody needs: the node is known."""
+    """Writes images. Packs also pass the class of the node, which is not needed."""
 
     @staticmethod
     def save_images(

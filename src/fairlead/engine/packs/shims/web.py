@@ -2,14 +2,14 @@
 
 
 class NotServed:
-    """Anything of the module. It can be named and derived from, and not called."""
+    """Any name of the module. It can be named and derived from, but not called."""
 
     def __init__(self, *_: object, **__: object) -> None:
         raise RuntimeError("aiohttp is not installed here, and routes of node packs are not served")
 
 
 def attribute(name: str) -> object:
-    """Whatever the module is asked for. AttributeError for what no module lacks."""
+    """Any attribute of the module. AttributeError for those that every module has or lacks by itself."""
     if name.startswith("__"):
         raise AttributeError(name)
     return NotServed
