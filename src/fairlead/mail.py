@@ -18,7 +18,7 @@ PLAIN: Final = "none"
 
 
 class MailError(Exception):
-    """A message was not taken: by which code of the server, None where there was no answer, and a word for why."""
+    """A message was not accepted: the server's code, None where there was no answer, and the reason."""
 
     def __init__(self, code: int | None, word: str) -> None:
         super().__init__(word)
@@ -27,7 +27,7 @@ class MailError(Exception):
 
 
 class MailServer(msgspec.Struct, frozen=True):
-    """Where messages are handed in, and from whom they are. `security` is `starttls`, `tls` or `none`."""
+    """The mail server, and the sender of messages. `security` is `starttls`, `tls` or `none`."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class MailServer(msgspec.Struct, frozen=True):
 
 
 class Mailer:
-    """Hands messages to a mail server. The library is loaded with the first one."""
+    """Sends messages to a mail server. The library is loaded with the first one."""
 
     def __init__(
         self, server: MailServer, *, seconds: float = SMTP_SECONDS, trust: ssl.SSLContext | None = None
@@ -52,7 +52,7 @@ class Mailer:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def send(self, recipient: str, subject: str, text: str, name: str) -> int:
-        """Hand a message in and return the code of the server, 250; MailError. A `name` is the same at every try."""
+        """Send a message and return the code of the server, 250; MailError. A `name` is the same at every attempt."""
         import aiosmtplib  # noqa: PLC0415 -- 5 MB that a server without e-mail must not pay
 
         server = self._server

@@ -1,4 +1,4 @@
-"""Which addresses a host name stands for, and which of them we may speak to.
+"""Resolves host names, and decides which addresses may be called.
 
 An answer of a partner, or a caller, may name any host. A guarded request therefore goes only to an address that is
 public, and to the very address that was checked: between a check by name and a connection by name, the name may change.
@@ -22,7 +22,7 @@ _REMEMBERED_SECONDS: Final = 10.0
 _REMEMBERED_MOST: Final = 256
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
-# Public by number, but answered by the host a virtual machine runs on (Azure's WireServer).
+# A public address at which the host of a virtual machine answers (Azure's WireServer).
 _PLATFORM: Final = ipaddress.IPv4Address("168.63.129.16")
 
 
@@ -38,7 +38,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that is really spoken to: mapped, behind 6to4, or behind NAT64."""
+    """The IPv4 address that is really called: mapped, behind 6to4, or behind NAT64."""
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour
@@ -51,7 +51,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class AddressBook:
-    """Names and their addresses, each remembered for ten seconds, and the rule which of them are spoken to."""
+    """Names and their addresses, each cached for ten seconds, and the rule which of them may be called."""
 
     def __init__(self, resolver: Resolver, allows: Callable[[IPAddress], bool], trusted: Iterable[str]) -> None:
         self._resolver = resolver
@@ -67,8 +67,8 @@ class AddressBook:
     async def look_up(self, target: Target, *, guarded: bool) -> Sequence[str]:
         """The addresses to try, in order.
 
-        UnreachableError when a guarded target has any address that may not be spoken to; OSError or UnicodeError when
-        the name has none.
+        UnreachableError when a guarded target has any address that may not be called; OSError or UnicodeError when the
+        name has none.
         """
         found = await self._addresses(target.host, target.port)
         if guarded:
@@ -78,7 +78,7 @@ class AddressBook:
         return found
 
     def forget(self, target: Target) -> None:
-        """Ask again the next time: nobody answered at the addresses we knew."""
+        """Look the name up again next time, because no known address answered."""
         self._known.pop(target.origin[1:], None)
 
     async def _addresses(self, host: str, port: int) -> Sequence[str]:
@@ -94,11 +94,11 @@ class AddressBook:
         if asked is None:
             asked = self._asked[name] = asyncio.ensure_future(self._ask(name))
             asked.add_done_callback(_retrieve)
-        return await asyncio.shield(asked)  # anyone who gives up must not take the answer from the others
+        return await asyncio.shield(asked)  # a caller who gives up must not cancel the lookup for the others
 
     async def _ask(self, name: tuple[str, int]) -> Sequence[str]:
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):  # a lookup nobody ends would stand in the way of every other
+            async with asyncio.timeout(_ANSWER_SECONDS):  # a lookup without an end would block all others
                 found = _interleave(await self._resolver(*name))
         finally:
             del self._asked[name]
@@ -111,13 +111,13 @@ class AddressBook:
 
 
 def _retrieve(asked: "asyncio.Task[Sequence[str]]") -> None:
-    """Look at a failure, so that one nobody waits for any more is not reported as forgotten."""
+    """Retrieve a failure, so that one for which nobody waits any more is not logged as never retrieved."""
     if not asked.cancelled():
         asked.exception()
 
 
 def _interleave(addresses: Sequence[str]) -> Sequence[str]:
-    """Each address once, the two families by turns: one that leads nowhere is then not tried again and again."""
+    """Each address once, alternating between the two families, so that one that leads nowhere costs one attempt."""
     unique = list(dict.fromkeys(addresses))
     preferred = [one for one in unique if (":" in one) is (":" in unique[0])]
     others = [one for one in unique if one not in preferred]

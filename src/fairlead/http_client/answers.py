@@ -1,7 +1,7 @@
-"""Reading HTTP/1.1 answers from the bytes of one connection, within bounds; no socket is known here.
+"""Reads HTTP/1.1 answers from the bytes of one connection, within bounds; it has no socket.
 
 The parser is llhttp, strict, through httptools. It refuses bare line feeds, folded headers, two lengths, and a length
-beside a transfer coding. What it is lenient about is refused here: other protocols, codings, switching protocols.
+beside a transfer coding. What the parser lets pass is refused here: other protocols, codings, switching protocols.
 """
 
 from itertools import chain
@@ -15,7 +15,7 @@ _PROTOCOL: Final = b"HTTP/1."
 _HEAD_MAX: Final = 32 * 1024
 _HEADERS_MOST: Final = 200
 _SEGMENT_BYTES: Final = 2**20
-"""Pieces of a body are joined to segments as they come: many small ones would take more than they bring."""
+"""Pieces of a body are joined to segments of this size: many small ones would take more memory than their content."""
 _INTERIM_MOST: Final = 8
 _FRAMING_PER_BYTE: Final = 16
 _LOWEST_STATUS: Final = 100
@@ -25,7 +25,7 @@ _BODYLESS: Final = frozenset({204, 304})
 
 
 class AnswerReader:
-    """The answer that is being read; `expect` begins the next one.
+    """Reads one answer after another; `expect` begins the next one.
 
     `status` is 0 until the head is complete. `keeps_alive` says, once it is complete, whether another answer may
     follow on the same connection. Every method that takes bytes raises BrokenOffError for what is no answer.
@@ -109,12 +109,12 @@ class AnswerReader:
         except (HttpParserError, HttpParserUpgrade) as error:
             if not self.complete:
                 raise BrokenOffError(self._why or f"the answer is malformed: {error}") from None
-            self.keeps_alive = False  # the answer is whole; what follows it is not one of ours
+            self.keeps_alive = False  # the answer is complete; what follows belongs to no request
         if not self.complete:
             self._check_framing()
 
     def end(self) -> None:
-        """The other side has said all it will say; BrokenOffError unless the answer is whole with that."""
+        """The other side has closed the connection; BrokenOffError unless the answer is complete with that."""
         if self.complete:
             return
         if not self._until_close:
@@ -122,7 +122,7 @@ class AnswerReader:
         self.complete = True
 
     def close(self) -> None:
-        """Part with the parser, which holds on to us: neither then waits for the garbage collector."""
+        """Release the parser, which refers to this object, so that neither waits for the garbage collector."""
         self._parser = None
 
     def _check_framing(self) -> None:
@@ -134,14 +134,14 @@ class AnswerReader:
             raise BrokenOffError("the answer is all framing and no body")
 
     def _refuse(self, why: str) -> NoReturn:
-        """Stop the parser, and say why once it has stopped."""
+        """Stop the parser, and raise the reason once it has stopped."""
         self._why = why
         raise BrokenOffError(why)
 
     # What follows is called by the parser, which looks for these names.
 
     def on_message_begin(self) -> None:
-        """A first byte arrived: of the answer, of one after a 1xx, or of something nobody asked for."""
+        """A first byte arrived: of the answer, of one after a 1xx, or of something unexpected."""
         if self.complete:
             self._refuse("more came than the answer")
 
@@ -169,7 +169,7 @@ class AnswerReader:
         coding = headers.get("transfer-encoding")
         if self._bodyless or status in _BODYLESS:
             self._odd = coding is not None or length not in {None, "0"}
-            self.complete = self._bodyless  # the parser cannot be told, and waits for a body; we do not
+            self.complete = self._bodyless  # the parser cannot know that there is no body, and would wait for one
             return
         if "content-encoding" in headers and headers["content-encoding"].lower() != "identity":
             self._refuse("the answer is encoded, though that was declined")
@@ -199,15 +199,15 @@ class AnswerReader:
             self._first = piece
 
     def on_message_complete(self) -> None:
-        """The answer is whole, unless it was one that only announces another."""
+        """The answer is complete, unless it only announces another one."""
         if self.status == 0 or self.complete:
             return
         self.complete = True
-        # A body that is announced where none can be may be sent all the same, and be taken for the next answer.
+        # A body that is announced where none is allowed may still be sent, and be taken for the next answer.
         self.keeps_alive = not self._odd and self._parser is not None and self._parser.should_keep_alive()
 
     def _pass_over(self, status: int) -> None:
-        """An interim answer says nothing yet; one that switches protocols, or one too many, is refused."""
+        """An interim answer is skipped; one that switches protocols, or one too many, is refused."""
         self._interim += 1
         if status < _LOWEST_STATUS or status == _SWITCHING:
             self._refuse(f"the answer's status is {status}")

@@ -39,8 +39,8 @@ class Connection(asyncio.Protocol):
     """A connection from its opening to its loss; `lost` is called once, at its end.
 
     A request that ends in anything but a whole answer closes it. `loop` is the one it lives in; `place` is its origin,
-    and whether its address was checked; `was_heard` says whether a byte of the current answer has arrived;
-    `idle_since`, in seconds of the loop's time, is its owner's to set.
+    and whether its address was checked; `was_heard` says whether a byte of the current answer has arrived; its owner
+    sets `idle_since`, in seconds of the loop's time.
     """
 
     __slots__ = (
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
     # What follows is called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
+        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are not its subclasses
 
     def data_received(self, data: bytes) -> None:
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         return is_small
 
     def _finish(self) -> None:
-        """Be idle; a fault kept here would, by its traceback, keep us until the garbage collector comes."""
+        """Become idle; a stored error would, by its traceback, keep this object until the garbage collector runs."""
         self._busy = False
         self._fault = None
 
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
             else:
                 transport.write(rest[:_SLICE])
                 rest = rest[_SLICE:]
-                await asyncio.sleep(0)  # a partner that keeps up leaves no other moment for others
+                await asyncio.sleep(0)  # without this, a fast partner would never let other tasks run
         self._unsent = bool(rest)
 
     async def _drain_into(self, sink: Sink) -> Received:
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
 def _is_authentic_end(transport: asyncio.Transport | None) -> bool:
     """Whether the partner itself ended the connection.
 
-    Under TLS anyone can send a bare FIN, which would truncate a body without a length.
+    Under TLS an attacker can send a bare FIN, which would truncate a body without a length.
     """
     tls = None if transport is None else transport.get_extra_info("ssl_object")
     if tls is None:

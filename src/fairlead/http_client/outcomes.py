@@ -1,4 +1,4 @@
-"""How a request to a partner ends: with an answer as it came, or in one of the ways without one.
+"""How a request to a partner ends: with an answer, or with an error.
 
 TransportError
 ├── UnreachableError    nothing was sent: the partner has certainly not begun

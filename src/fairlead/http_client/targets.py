@@ -1,4 +1,4 @@
-"""Where a request goes, and the lines it begins with. Nothing that could end a line early gets into them."""
+"""The target of a request, and its first lines. Nothing that could end a line early gets into them."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""The one place that opens connections to partners. Whatever goes wrong ends here, in three errors of our own.
+"""The one place that opens connections to partners. Every failure becomes one of three errors of our own.
 
 Redirects are never followed (they would carry our credentials along), encodings are declined, no cookie is kept, no
 proxy is taken from the environment, every wait and every body has a bound.
@@ -30,7 +30,7 @@ _IDLE_MOST: Final = 1024
 _SWEEP_SECONDS: Final = 5.0
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEAD_MAX: Final = 64 * 1024
-# What frames a message or belongs to one connection is ours to say; encodings are declined, because we read none.
+# Headers that frame a message or belong to one connection are set here; encodings are declined, because none is read.
 _OURS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te",
     "trailer", "transfer-encoding", "upgrade",
@@ -42,7 +42,7 @@ _FRESH_SECONDS: Final = 4.0
 
 
 class Pool:
-    """The open connections, and those of them that are idle, by their place."""
+    """The open connections, and the idle ones of them, by their place."""
 
     def __init__(self) -> None:
         self._open: set[Connection] = set()
@@ -57,7 +57,7 @@ class Pool:
         return self._closed is not None
 
     def watch(self, connection: Connection) -> None:
-        """Know of an open connection, so that it can be closed with the others."""
+        """Add an open connection, so that it can be closed with the others."""
         self._open.add(connection)
 
     def take(self, place: Place, now: float, within: float) -> Connection | None:
@@ -89,7 +89,7 @@ class Pool:
             self._sweeping = connection.loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def forget(self, connection: Connection) -> None:
-        """Let go of a connection that was closed, by whomever."""
+        """Remove a connection that was closed."""
         self._open.discard(connection)
         if connection in self._idle:
             del self._idle[connection], self._places[connection.place][connection]
@@ -242,7 +242,7 @@ class Transport:
             raise UnreachableError(f"{target.host}: {error}") from error
 
     async def _reach(self, target: Target, place: Place) -> Connection:
-        """Try the addresses one after another; only the last may take all the time there is."""
+        """Try the addresses one after another; only the last may take all the time that is left."""
         addresses = (await self._book.look_up(target, guarded=place[1]))[:_ADDRESSES_MOST]
         failure: OSError = OSError("no address")
         for number, address in enumerate(addresses, 1):
@@ -284,16 +284,16 @@ class Transport:
         return self._loop
 
     def _build_tls(self) -> ssl.SSLContext:
-        """Read the trusted certificates: once, and only for a server that speaks TLS to anybody."""
+        """Read the trusted certificates once, when TLS is first used."""
         self._tls = self._trust()
         self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
 
 
 def write_head(target: Target, headers: Mapping[str, str], content: bytes | None) -> bytes:
-    """The head of a request, whole.
+    """The whole head of a request.
 
-    UnreachableError, before anything is sent, for a header that is ours to say, a name that is none, a value with
+    UnreachableError, before anything is sent, for a header that callers may not set, a malformed name, a value with
     anything but printable ASCII, or more than 64 KiB. The error never shows a value: it may be a credential.
     """
     lines = [target.opening]

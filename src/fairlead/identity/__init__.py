@@ -1,4 +1,4 @@
-"""Secrets, and who a bearer of a JSON Web Token is.
+"""Secrets, and the verification of JSON Web Tokens.
 
     tokens         verifies JSON Web Tokens; key_sets.py finds the keys of their issuers
     oidc           OidcClient: signs people in at a provider of theirs

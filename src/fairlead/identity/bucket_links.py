@@ -1,7 +1,7 @@
 """Links straight to an object of an S3-compatible store: signed by AWS Signature Version 4, in the query.
 
-What signs is HMAC over a text that both sides make of the request, so nobody is asked. The store then answers with the
-type and the disposition that the link names, until the link expires.
+The signature is an HMAC over a text that both sides make of the request, so it takes no call. The store then answers
+with the type and the disposition that the link names, until the link expires.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 SECONDS_MAX: Final = 604_800
-"""How long such a link may be good: seven days, by the rules of S3."""
+"""The longest validity of such a link: seven days, by the rules of S3."""
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _SERVICE: Final = "s3"
 

@@ -32,7 +32,7 @@ _Stamp: TypeAlias = tuple[int, int, int]
 
 
 class KeysUnavailableError(Exception):
-    """The keys that verify tokens cannot be had right now; no token can be judged. Worth trying again."""
+    """The keys that verify tokens are not available now, so that no token can be verified. Trying again may help."""
 
 
 class KeySetError(ValueError):
@@ -40,7 +40,7 @@ class KeySetError(ValueError):
 
 
 class VerificationKey(msgspec.Struct, frozen=True):
-    """A key as the issuer named it, for one algorithm only; `material` is what PyJWT takes for it."""
+    """A key under its issuer's name, for one algorithm only; `material` is in PyJWT's form."""
 
     kid: str | None
     algorithm: str
@@ -48,7 +48,7 @@ class VerificationKey(msgspec.Struct, frozen=True):
 
 
 class KeySource(Protocol):
-    """What a verifier asks for keys."""
+    """The source of a verifier's keys."""
 
     @property
     def algorithms(self) -> frozenset[str]:
@@ -96,7 +96,8 @@ class SharedSecret:
 class KeyFile:
     """A JSON Web Key Set in a file, read again when the file changes.
 
-    A file that is gone or broken makes the keys unavailable at once: it is ours, and removing it means something.
+    A missing or broken file makes the keys unavailable at once: the file is the operator's, and removing it is
+    deliberate.
     """
 
     algorithms: Final = _PUBLIC_KEY_ALGORITHMS
@@ -139,9 +140,9 @@ class KeyUrl:
     """A JSON Web Key Set at an address, kept for a while.
 
     It is fetched again after `max_age` seconds, or when a token names a key it does not have; the latter at most every
-    ten seconds, so that forged names cannot make us hammer the issuer. While the issuer cannot be reached the old keys
-    are good for `stale` seconds more. There is one fetch at a time; it belongs to nobody, so that a caller who leaves
-    does not end it for the others.
+    ten seconds, so that forged names cannot cause many requests to the issuer. While the issuer cannot be reached the
+    old keys are good for `stale` seconds more. There is one fetch at a time, which goes on when the caller who has
+    caused it leaves.
     """
 
     algorithms: Final = _PUBLIC_KEY_ALGORITHMS
@@ -230,7 +231,7 @@ class KeyUrl:
         return self._fetching
 
     async def _fetch(self) -> None:
-        """Replace the keys, or remember why not."""
+        """Replace the keys, or keep the reason why not."""
         try:
             keys = read_key_set(await self._download())
         except (KeySetError, TransportError) as error:
@@ -263,7 +264,7 @@ def candidates(keys: tuple[VerificationKey, ...], algorithm: str, kid: str | Non
 
 
 def read_key_set(text: bytes) -> tuple[VerificationKey, ...]:
-    """Read a JSON Web Key Set, leaving out the keys that are not for us; KeySetError when it is none."""
+    """Read a JSON Web Key Set, without the keys that cannot be used here; KeySetError for anything else."""
     if len(text) > _SET_BYTES_MAX:
         raise KeySetError(f"it is larger than {_SET_BYTES_MAX} bytes")
     if has_more_values(text, _SET_VALUES_MAX):

@@ -22,7 +22,7 @@ _EXPIRES_CHARACTERS_MAX: Final = 15
 
 
 class LinkRefusedError(Exception):
-    """A link that proves nothing: it was altered, was never ours, or has expired (`expired`)."""
+    """A link that is not valid: it was altered, was never ours, or has expired (`expired`)."""
 
     def __init__(self, *, expired: bool) -> None:
         super().__init__("the link has expired" if expired else "the link is not one of ours")
@@ -42,7 +42,7 @@ class LinkParts(msgspec.Struct, frozen=True):
 class Links:
     """Signs links below one path and verifies them, with keys of at least 32 bytes that never leave the server.
 
-    Where the keys change, `key` says what they are now: the first signs, and links that the others signed are good too.
+    Keys may change, so `key` returns the current ones: the first signs, and links that the others signed are valid too.
     """
 
     def __init__(self, key: bytes | Callable[[], Sequence[bytes]], path: str = ASSET_PATH) -> None:
@@ -52,13 +52,13 @@ class Links:
         self._path = path
 
     def sign(self, id_: str, expires_at: int, name: str, disposition: str) -> str:
-        """Path and query of a link that is good until `expires_at`, in seconds since 1970."""
+        """Path and query of a link that is valid until `expires_at`, in seconds since 1970."""
         signature = self._signature(self._keys()[0], id_, str(expires_at), disposition, name)
         query = {"expires": str(expires_at), "disposition": disposition, "name": name, "signature": signature}
         return f"{self._path}{quote(id_, safe='')}?{urlencode(query)}"
 
     def verify(self, parts: LinkParts, now: float) -> int:
-        """Return when a good link expires, in seconds since 1970; LinkRefusedError. Takes the same time for any."""
+        """Return when a valid link expires, in seconds since 1970; LinkRefusedError. Takes the same time for any."""
         given = parts.signature.encode("utf-8", "surrogatepass")
         texts = (parts.id, parts.expires, parts.disposition, parts.name)
         good = [hmac.compare_digest(self._signature(key, *texts).encode(), given) for key in self._keys()]

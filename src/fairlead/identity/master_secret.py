@@ -23,19 +23,22 @@ _FORM: Final = f"must be {SECRET_BYTES} bytes in base64, as `openssl rand -base6
 
 
 class BadSecretError(ValueError):
-    """A text or a file that holds no master secret. What it says never repeats what was found there."""
+    """A text or a file that holds no master secret. The message never repeats the content."""
 
 
 class Secrets(Protocol):
-    """The master secrets that are good at the moment."""
+    """The master secrets that are valid at the moment."""
 
     def known(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
-        """Those known: the current one first. `fresh` looks again where they come from, whenever that was last done."""
+        """The known ones, the current one first. With `fresh` they are read again from their source."""
         ...
 
 
 class MasterSecret:
-    """Thirty-two secret bytes that nobody sees; BadSecretError for any other number. Alone, it is the current one."""
+    """Thirty-two secret bytes, hidden in its repr; BadSecretError for any other number.
+
+    By itself it is the current one.
+    """
 
     __slots__ = ("_material", "id")
 
@@ -44,7 +47,7 @@ class MasterSecret:
             raise BadSecretError(_FORM)
         self._material = material
         self.id: Final = self.derive("the name of this secret")[:ID_BYTES]
-        """What it is called where something was sealed with it; tells nothing of it."""
+        """Its name in what was sealed with it, which reveals nothing of it."""
 
     def known(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
         """Itself."""
@@ -55,9 +58,9 @@ class MasterSecret:
         return "MasterSecret(…)"
 
     def derive(self, purpose: str) -> bytes:
-        """Derive the 32-byte key of one purpose (HKDF-SHA256, RFC 5869): knowing it tells nothing of any other."""
-        # By hand in two steps, because `cryptography` costs 9 MB that a server which seals nothing need not pay; a
-        # test holds it against that library.
+        """Derive the 32-byte key of one purpose (HKDF-SHA256, RFC 5869), which reveals nothing of any other key."""
+        # Written out in two steps, because `cryptography` takes 9 MB, which a server that seals nothing need not pay; a
+        # test compares it with that library.
         extracted = hmac.digest(bytes(hashlib.sha256().digest_size), self._material, "sha256")
         return hmac.digest(extracted, b"fairlead: " + purpose.encode() + b"\x01", "sha256")
 
@@ -101,7 +104,7 @@ def _make(path: Path) -> None:
             file.write(base64.b64encode(secrets.token_bytes(SECRET_BYTES)) + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        with suppress(FileExistsError):  # another was first: its secret is everybody's
+        with suppress(FileExistsError):  # another process was first, and all use its secret
             os.link(name, path)
         sync_folder(path.parent)
     finally:

@@ -1,8 +1,8 @@
 """Signing people in at an OpenID Connect provider: authorization code with PKCE, state and nonce.
 
-Authlib makes the requests of the flow and holds an ID token's claims against the sign-in (OpenID Connect Core 1.0;
-RFC 6749, 7636). They travel by our own HTTP client, within its bounds, and the ID token is verified first as any other
-token, by the keys that the provider publishes.
+Authlib makes the requests of the flow and compares an ID token's claims with the sign-in (OpenID Connect Core 1.0; RFC
+6749, 7636). The requests go through our own HTTP client, within its bounds, and the ID token is verified first like any
+other token, by the keys that the provider publishes.
 """
 
 import base64
@@ -30,7 +30,7 @@ _POST: Final = "client_secret_post"
 
 
 class ProviderError(Exception):
-    """The provider cannot be asked, or says what cannot be believed. The text is for a log, and has no secret."""
+    """The provider does not answer, or its answer cannot be trusted. The text is for a log, and has no secret."""
 
 
 class OidcProvider(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class OidcProvider(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What a provider says of itself, as far as it matters here."""
+    """The metadata of a provider that are used here."""
 
     issuer: str
     authorization_endpoint: str
@@ -65,7 +65,7 @@ class _Tokens(msgspec.Struct, frozen=True):
 
 
 class OidcClient:
-    """Talks to one provider."""
+    """A client of one provider."""
 
     def __init__(self, provider: OidcProvider, leeway: float = 30) -> None:
         from authlib.oauth2 import OAuth2Client  # noqa: PLC0415 -- a server without single sign-on must not pay for it
@@ -112,7 +112,7 @@ class OidcClient:
         await self._transport.close()
 
     async def _metadata(self) -> tuple[Metadata, TokenVerifier]:
-        """What the provider says of itself, asked again once an hour; and what verifies its tokens."""
+        """The provider's metadata, read again once an hour, and the verifier of its tokens."""
         if self._known is not None and self._known[0] > time.monotonic():
             return self._known[1], self._known[2]
         issuer = self._provider.issuer.rstrip("/")
@@ -132,7 +132,7 @@ class OidcClient:
         return metadata, tokens
 
     def _check_sign_in(self, said: Mapping[str, object], nonce: str) -> None:
-        """Hold a verified ID token against the sign-in it is to be of; ProviderError."""
+        """Compare a verified ID token with its sign-in; ProviderError."""
         from authlib.oidc.core import CodeIDToken  # noqa: PLC0415 -- see __init__
         from joserfc.errors import ClaimError  # noqa: PLC0415 -- same
 
@@ -178,8 +178,8 @@ def _client_auth_method(provider: OidcProvider, metadata: Metadata) -> str:
 def _authorize_basic(client: Any, _method: str, url: str, headers: dict[str, str], body: str) -> tuple[Any, ...]:
     """Name the client in a header.
 
-    Authlib's own way joins id and secret without encoding them first (RFC 6749, 2.3.1), so that a provider reads others
-    where they hold a colon or a letter beyond ASCII.
+    Authlib's own way joins id and secret without encoding them first (RFC 6749, 2.3.1), so that a provider misreads
+    them where they hold a colon or a letter beyond ASCII.
     """
     pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
     headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
@@ -194,7 +194,7 @@ def _subject(said: Mapping[str, object]) -> str:
 
 
 def _verified_email(said: Mapping[str, object]) -> str | None:
-    """The e-mail address, where the provider says that it is verified: else anybody could claim a member's."""
+    """The e-mail address, if the provider says that it is verified: otherwise anybody could claim a member's."""
     email = said.get("email")
     is_verified = said.get("email_verified") is True
     return email.lower() if is_verified and isinstance(email, str) and len(email) <= _TEXT_MAX else None

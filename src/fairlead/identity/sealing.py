@@ -1,8 +1,8 @@
-"""Sealing of texts that are kept in the database and must not be read there: AES-256-GCM.
+"""Seals texts that are stored in the database and must not be readable there: AES-256-GCM.
 
-What is sealed is bound to its workspace and to what it is, such as its provider, so that a row copied to another
-workspace does not open. The form is one byte of version, the name of the master secret that sealed it, twelve bytes of
-nonce, then the ciphertext with its tag. The first version had no name of a secret; it is still opened.
+A sealed text is bound to its workspace and its purpose, such as its provider, so that a row copied to another workspace
+does not open. The form is one byte of version, the name of the master secret that sealed it, twelve bytes of nonce,
+then the ciphertext with its tag. The first version had no name of a secret; it is still opened.
 """
 
 import secrets
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PURPOSE: Final = "provider keys"
 PREFIX_BYTES: Final = 1 + ID_BYTES
-"""What is in front of all that one secret has sealed."""
+"""The prefix of all that one secret has sealed."""
 _NAMELESS: Final = b"\x01"
 _VERSION: Final = b"\x02"
 _NONCE_BYTES: Final = 12
@@ -42,17 +42,17 @@ class Sealer:
 
     @property
     def prefix(self) -> bytes:
-        """What everything begins with that is sealed now."""
+        """The prefix of everything that is sealed now."""
         return _VERSION + self._secrets.known()[0].id
 
     def seal(self, workspace_id: str, what: str, text: str) -> bytes:
-        """Seal a text for a workspace and what it is, such as its provider, under a nonce of its own."""
+        """Seal a text for a workspace and a purpose, such as its provider, under a nonce of its own."""
         nonce, current = secrets.token_bytes(_NONCE_BYTES), self._secrets.known()[0]
         sealed = self._cipher(current).encrypt(nonce, text.encode(), _binding(_VERSION, workspace_id, what))
         return _VERSION + current.id + nonce + sealed
 
     def open(self, workspace_id: str, what: str, sealed: bytes) -> str:
-        """Open what was sealed for the same workspace and as the same; CannotOpenError."""
+        """Open what was sealed for the same workspace and purpose; CannotOpenError."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 -- as in master_secret.py
 
         version = sealed[:1]
@@ -68,7 +68,7 @@ class Sealer:
         raise CannotOpenError
 
     def _candidates(self, sealed: bytes) -> list[MasterSecret]:
-        """The secrets that may have sealed it; one that is not known is looked for where they come from."""
+        """The secrets that may have sealed it; an unknown one is looked for at their source."""
         if sealed[:1] == _NAMELESS:
             return list(self._secrets.known())
         name = sealed[1:PREFIX_BYTES]

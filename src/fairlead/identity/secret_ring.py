@@ -1,11 +1,11 @@
-"""The master secrets of a server while one takes the place of another: which is current, and which are still good.
+"""The master secrets of a server during a rotation: which is current, and which are still valid.
 
-The current one seals and signs. The others open and verify: those of before, and one that is to become the current one
-and is announced first, so that no server meets what it cannot open. They are a setting, or lines of a file:
+The current one seals and signs. The others open and verify: former ones, and the next one, which is announced first, so
+that no server meets a text that it cannot open. They are a setting, or lines of a file:
 
     q83vEj…                                  the current secret
     Zm9vYm…  next                            one that was announced
-    aGVsbG…  former 1763800000000            one of before, and since when (ms since 1970)
+    aGVsbG…  former 1763800000000            a former one, and since when (ms since 1970)
 """
 
 import base64
@@ -37,7 +37,7 @@ _FORM: Final = "has lines of a secret in base64, and `next` or `former` with a t
 
 @dataclass(frozen=True, slots=True)
 class RingEntry:
-    """A secret of a ring: the current one, the next, or one of before, with when it became that (ms)."""
+    """A secret of a ring: the current one, the next, or a former one, with the time at which it became that (ms)."""
 
     text: str = field(repr=False)
     is_next: bool = False
@@ -56,7 +56,7 @@ class RingEntry:
 
 
 def new_text() -> str:
-    """Another secret, in its written form."""
+    """A new secret, in its written form."""
     return base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
@@ -82,7 +82,7 @@ def read_ring(path: Path) -> tuple[RingEntry, ...]:
 
 
 def write_ring(path: Path, entries: Sequence[RingEntry]) -> None:
-    """Replace the entries of a file, at once and durably: anyone who reads it finds the old ones or the new ones."""
+    """Replace the entries of a file, atomically and durably: a reader finds the old ones or the new ones."""
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # O_EXCL, 0600
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -96,14 +96,14 @@ def write_ring(path: Path, entries: Sequence[RingEntry]) -> None:
 
 
 def announce(entries: Sequence[RingEntry]) -> tuple[RingEntry, ...]:
-    """The entries with one more that is known from now on and used later; the same where there is one already."""
+    """The entries with a next one, which is known now and used later; unchanged where there is one already."""
     if any(entry.is_next for entry in entries):
         return tuple(entries)
     return (*entries, RingEntry(new_text(), is_next=True))
 
 
 def rotate_ring(entries: Sequence[RingEntry], now: int) -> tuple[RingEntry, ...]:
-    """The entries with another current one: that which was announced, else a new one. BadSecretError for too many."""
+    """The entries with another current one: the announced one, or else a new one. BadSecretError for too many."""
     if len(entries) >= SECRETS_MAX and not any(entry.is_next for entry in entries):
         raise BadSecretError(f"holds {SECRETS_MAX} secrets already; run `fairlead secret finish` first")
     following = next((entry.text for entry in entries if entry.is_next), None) or new_text()
@@ -115,12 +115,12 @@ def rotate_ring(entries: Sequence[RingEntry], now: int) -> tuple[RingEntry, ...]
 
 
 def without_former(entries: Sequence[RingEntry]) -> tuple[RingEntry, ...]:
-    """The entries without those of before."""
+    """The entries without the former ones."""
     return tuple(entry for entry in entries if entry.former_since is None)
 
 
 class FixedSecrets:
-    """Secrets that stay what they are as long as the server runs: those of a setting."""
+    """Secrets of a setting, which do not change while the server runs."""
 
     def __init__(self, known: Sequence[MasterSecret]) -> None:
         self._known = tuple(known)
@@ -135,10 +135,10 @@ class FixedSecrets:
 
 
 class SecretFile:
-    """Secrets of a file, read again when it changes: a second after that, or when a secret is missed.
+    """Secrets of a file, read again when it changes: within a second, or when a secret is missing.
 
-    A file that cannot be read any more changes nothing: what was known stays known. BadSecretError and OSError at the
-    beginning only; `make` makes a file where there is none.
+    Where the file can no longer be read, the known secrets stay in use. BadSecretError and OSError at the beginning
+    only; `make` makes a file where there is none.
     """
 
     def __init__(self, path: Path, *, make: bool, now: Callable[[], float] = time.monotonic) -> None:

@@ -1,7 +1,7 @@
-"""Verification of JSON Web Tokens: who signed, for whom, until when, and what it says of the caller (R-37).
+"""Verification of JSON Web Tokens: issuer, audience, expiry, and the claims about the caller (R-37).
 
-PyJWT checks signatures only. What a token says is checked here, by our clock and in a fixed order, so that every
-refusal has one reason that is fit for a log.
+PyJWT checks signatures only. The claims are checked here, by our clock and in a fixed order, so that every refusal has
+one reason that is fit for a log.
 """
 
 import base64
@@ -21,20 +21,20 @@ from fairlead.identity.key_sets import KeySource, VerificationKey
 _TOKEN_BYTES_MAX: Final = 8 * 1024
 _WORKSPACE_CHARACTERS_MAX: Final = 64
 _MODELS_MAX: Final = 100
-_TIME_MAX: Final = 253_402_300_799  # the end of the year 9999: a time in milliseconds is a mistake, not far away
+_TIME_MAX: Final = 253_402_300_799  # the end of the year 9999: a time in milliseconds is a mistake
 _CACHE_ENTRIES_MAX: Final = 4096
 _CACHE_SECONDS: Final = 60.0
 _FORM: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 
 
 class InvalidTokenError(Exception):
-    """A token that proves nothing. Its text is a reason for the log and never repeats the token."""
+    """A token that is not valid. The text is a reason for the log, and never repeats the token."""
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a verified token says: who, for which workspace, which models (`None`: all), until when in seconds.
+    """The claims of a verified token: its subject, workspace, models (`None`: all), and expiry in seconds.
 
-    `kind` is what its issuer makes.
+    `kind` is the kind of its issuer's tokens.
     """
 
     subject: str
@@ -45,7 +45,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class TokenIssuer(msgspec.Struct, frozen=True):
-    """Whose tokens are believed: the issuer they name (`iss`), the audience they are meant for (`aud`), and the keys.
+    """A trusted issuer: its name in tokens (`iss`), the audience they are meant for (`aud`), and the keys.
 
     Each is needed. Without an issuer, keys that sign for several would open this server to all of them; without an
     audience, a token that was made for another service would open this one. ValueError for an empty name.
@@ -64,7 +64,7 @@ class TokenIssuer(msgspec.Struct, frozen=True):
 class TokenVerifier:
     """Verifies the tokens of one issuer.
 
-    A verified token is believed again without its signature for at most a minute, and never past its end; so a key
+    The signature of a verified token is not checked again for at most a minute, and never past its expiry; so a key
     that its issuer withdraws goes on working that long for tokens already seen.
     """
 
@@ -89,7 +89,7 @@ class TokenVerifier:
         self._verified: dict[bytes, tuple[float, Claims]] = {}
 
     async def verify(self, token: str) -> Claims:
-        """Return what a token says; InvalidTokenError when it proves nothing, KeysUnavailableError when none can."""
+        """Return the claims of a token; InvalidTokenError when it is not valid, KeysUnavailableError."""
         if len(token) > _TOKEN_BYTES_MAX:
             raise InvalidTokenError("the token is too long")
         if (form := _FORM.fullmatch(token)) is None:
@@ -102,9 +102,9 @@ class TokenVerifier:
         return claims
 
     async def verify_payload(self, token: str) -> Mapping[str, object]:
-        """Return what a token of any kind says, such as an ID token, whose signature, times, issuer and audience hold.
+        """Return the claims of a token of any kind, such as an ID token; InvalidTokenError, KeysUnavailableError.
 
-        InvalidTokenError, KeysUnavailableError. Nothing is remembered.
+        Its signature, times, issuer and audience are verified. Nothing is cached.
         """
         if len(token) > _TOKEN_BYTES_MAX or (form := _FORM.fullmatch(token)) is None:
             raise InvalidTokenError("the token does not have the form of one")
@@ -118,7 +118,7 @@ class TokenVerifier:
         return _read_object(payload, "payload")
 
     def is_named_by(self, payload: Mapping[str, object]) -> bool:
-        """Whether a token that says this claims to be of this issuer, for an audience of ours."""
+        """Whether claims name this issuer, and an audience of ours."""
         return payload.get("iss") == self._issuer.issuer and _is_meant_for(self._issuer.audience, payload.get("aud"))
 
     async def close(self) -> None:
@@ -157,7 +157,7 @@ class TokenVerifier:
         return Claims(subject, workspace, _models(payload, self._models_claim), expires_at, self._issuer.kind)
 
     def _check_party(self, payload: Mapping[str, object]) -> int:
-        """When a token expires that counts now, is of the issuer and meant for us."""
+        """The expiry of a token that is valid now, of the issuer, and meant for us."""
         expires_at = self._check_times(payload)
         if payload.get("iss") != self._issuer.issuer:
             raise InvalidTokenError("the issuer is another")
@@ -200,7 +200,7 @@ class TokenVerifiers:
         self._verifiers = verifiers
 
     async def verify(self, token: str) -> Claims:
-        """As a TokenVerifier does. What a token says of its issuer is believed only to choose whose keys to try."""
+        """As by a TokenVerifier. The issuer that a token names is used only to choose the keys to try."""
         if len(self._verifiers) == 1:
             return await self._verifiers[0].verify(token)
         if len(token) > _TOKEN_BYTES_MAX or (form := _FORM.fullmatch(token)) is None:
@@ -234,7 +234,7 @@ def _read_object(text: bytes, part: str) -> dict[str, object]:
 
 
 def _time(payload: Mapping[str, object], claim: str) -> float | None:
-    """Read a time in seconds since 1970; None when the token does not say."""
+    """Read a time in seconds since 1970; None when the token has none."""
     if claim not in payload:
         return None
     value = payload[claim]

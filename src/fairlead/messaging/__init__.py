@@ -1,9 +1,9 @@
-"""What the parts of all servers tell each other as it happens. It may be lost: the database stays the truth.
+"""Messages between the parts of all servers. They may be lost: the database is the authority.
 
 `wakeups` is the port for hints to look now, `event_hub` the one for what callers watch: events of jobs and changes of
-runs. `event_relay` is the one for what other servers have done, where it was read from the database. `Messaging` is
-all three. `local` implements them within one process, `nats` between servers; `server/messaging.py` alone names them,
-and `tests/messaging` has what any implementation must pass.
+runs. `event_relay` is the port for events of other servers that were read from the database. `Messaging` is all three.
+`local` implements them within one process, `nats` between servers; `server/messaging.py` alone names them, and
+`tests/messaging` has what any implementation must pass.
 
 It imports the domain only. Nothing in it may wait for a subscriber or a listener, and no message may be the only record
 of anything.
@@ -22,19 +22,19 @@ class Messaging(Protocol):
 
     @property
     def events(self) -> EventHub:
-        """What is told to those who watch."""
+        """Events for watchers."""
         ...
 
     @property
     def relay(self) -> EventRelay:
-        """What those who watch here are told of what was read."""
+        """Events of other servers, read from the database, for watchers here."""
         ...
 
     @property
     def wakeups(self) -> Wakeups:
-        """What is told to those who would otherwise look a little later."""
+        """Hints for those who would otherwise look a little later."""
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """How many messages to and from other servers had which outcome; none where nothing brings any."""
+        """How many messages to and from other servers had which outcome; empty without a messenger."""
         ...

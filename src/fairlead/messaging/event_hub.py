@@ -6,8 +6,8 @@ What an implementation guarantees:
   At the server that publishes it is there at once, at others soon.
 * The envelopes of one job that one server publishes arrive in the order of their publication.
 * Publishing never waits and never raises, whatever subscribers and other servers do.
-* A subscription that is too far behind is ended, and told why. What only matters live is dropped before.
-* Either may be lost on its way between servers. What must not be lost is in the database, and is looked for there.
+* A subscription that is too far behind is ended, with the reason. Events that only matter live are dropped first.
+* Both may be lost between servers. What must not be lost is in the database, and is looked for there.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _MIB: Final = 2**20
 
 
 class NodeProgress(msgspec.Struct, frozen=True):
-    """How far a node is: `value` of `most`; one that is through is not running."""
+    """The progress of a node: `value` of `most`; one that has finished is not running."""
 
     place: Place
     value: float = 0
@@ -35,11 +35,11 @@ class NodeProgress(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """An envelope as it goes to all subscriptions, with what they are told at the same moment.
+    """An envelope for all subscriptions, with what they get at the same time.
 
-    `envelope` is None where only `ended_jobs` is told. `progress` names the node whose state has changed, then the
-    others of its job that run; it is empty where nothing has changed. `ended_jobs` are the public ids of jobs of which
-    nothing more will be told. `encoded` keeps what is sent of it, so that it is encoded once for all subscribers.
+    `envelope` is None where there are only `ended_jobs`. `progress` names the node whose state has changed, then the
+    others of its job that run; it is empty where nothing has changed. `ended_jobs` are the public ids of jobs that have
+    no further events. `encoded` caches the encoded messages, so that they are encoded once for all subscribers.
     """
 
     envelope: EventEnvelope | None
@@ -74,7 +74,7 @@ class HubLimits(msgspec.Struct, frozen=True):
 
 
 class EventSubscription(Protocol):
-    """What one watcher of a workspace is told, until it is closed."""
+    """The events for one watcher of a workspace, until it is closed."""
 
     @property
     def running(self) -> Sequence[EventEnvelope]:
@@ -87,7 +87,7 @@ class EventSubscription(Protocol):
         ...
 
     async def next(self) -> Sequence[Broadcast]:
-        """Wait for what is to be told next, in order; empty once the subscription has ended. One caller at a time."""
+        """Wait for the next events, in order; empty once the subscription has ended. One caller at a time."""
         ...
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class EventSubscription(Protocol):
 
 
 class RunWatch(Protocol):
-    """Hears of the changes of one run, until it is closed."""
+    """Gets the changes of one run, until it is closed."""
 
     async def wait(self, seconds: float) -> RunChanged | None:
         """Wait until the run has changed since the last wait; its newest change, None after so long. One at a time."""
@@ -111,18 +111,18 @@ class EventHub(Protocol):
     """Where events are published and subscribed to. Every method belongs to the thread of the event loop."""
 
     def publish(self, envelope: EventEnvelope) -> None:
-        """Tell every subscription of the workspace."""
+        """Send to every subscription of the workspace."""
         ...
 
     def subscribe(self, workspace_id: str) -> EventSubscription:
         """Subscribe to a workspace from now on; FaultError where the limit of subscribers is reached.
 
-        Of a hub that is closed the subscription has ended already.
+        A closed hub returns a subscription that has ended.
         """
         ...
 
     def publish_run(self, change: RunChanged) -> None:
-        """Tell every watch of the run."""
+        """Send to every watch of the run."""
         ...
 
     def watch_run(self, workspace_id: str, run_id: str) -> RunWatch:

@@ -1,10 +1,10 @@
-"""The port for what other servers have done and this one has read: from the database to those who watch here.
+"""The port for events of other servers, which this one has read from the database, to the watchers here.
 
-What an implementation guarantees, whether or not the same is heard from a messenger as well:
+What an implementation guarantees, whether or not a messenger brings the same events:
 
-* A subscription is told an event of a job once, and those of one job in order.
-* What is heard and does not follow what was told is not told: it came twice, or what was before it was lost. Whatever
-  is kept of a job is relayed from the database, so it is told a little later.
+* A subscription gets an event of a job once, and those of one job in order.
+* An event from a messenger that does not follow the last one is dropped: it is a duplicate, or one before it was lost.
+  All stored events of a job are relayed from the database, so they arrive a little later.
 """
 
 from collections.abc import Collection, Iterable
