@@ -1,4 +1,4 @@
-"""What is worth knowing about a running server: one closed list of observations, and who listens to it.
+"""Observations of a running server: one closed list, and its listeners.
 
     observations  every observation, and Observer, which receives them
     logs metrics traces   the listeners; run_meters.py, place_meter.py, loop_meter.py and latency_meters.py are metrics

@@ -1,4 +1,4 @@
-"""What is observed of telling people, programs and other servers: of runs that have ended, and of money."""
+"""Observations of deliveries: webhooks of runs, alerts about money, and messages between servers."""
 
 from typing import TypeAlias
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class WebhookTried(msgspec.Struct, frozen=True):
-    """A webhook was posted: which try of its run, how long it took, the receiver's status or why there is none."""
+    """A webhook was posted: the number of the attempt, how long it took, the receiver's status or why there is none."""
 
     run_id: str
     number: int
@@ -17,7 +17,7 @@ class WebhookTried(msgspec.Struct, frozen=True):
 
 
 class WebhookGivenUp(msgspec.Struct, frozen=True):
-    """A webhook was not delivered and is not tried again; the status or the error of its last try."""
+    """A webhook was not delivered and is not tried again; the status or the error of its last attempt."""
 
     run_id: str
     number: int
@@ -26,7 +26,7 @@ class WebhookGivenUp(msgspec.Struct, frozen=True):
 
 
 class AlertTried(msgspec.Struct, frozen=True):
-    """An alert was told by a channel: by which kind, at which try, what came back, or why nothing did."""
+    """An alert was sent by a channel: its kind, the number of the attempt, the answer, or why there is none."""
 
     alert_id: int
     channel: str
@@ -37,7 +37,7 @@ class AlertTried(msgspec.Struct, frozen=True):
 
 
 class AlertGivenUp(msgspec.Struct, frozen=True):
-    """An alert was not delivered by a channel and is not tried again; the status or the error of the last try."""
+    """An alert was not delivered by a channel and is not tried again; the status or the error of the last attempt."""
 
     alert_id: int
     channel: str

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 OTHER_POOLS: Final = "(other)"
-"""In place of the names that owners of deployments choose: there may be any number of them. No pool is called so."""
+"""Stands for the names that owners of deployments choose, of which there may be any number. No pool has this name."""
 
 
 class BacklogSeen(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class ServersSeen(msgspec.Struct, frozen=True):
 
 
 class DatabaseSeen(msgspec.Struct, frozen=True):
-    """What a database says of itself, in bytes and connections; None where there is no such figure."""
+    """The figures of a database, in bytes and connections; None where there is no such figure."""
 
     size: int
     wal: int | None

@@ -73,7 +73,7 @@ _WARNINGS: Final = (
 _FLUSH_SECONDS: Final = 0.2
 _OF_EVERY_LINE: Final = frozenset({"event", "level", "timestamp"})
 _ODD: Final = re.compile("[\u0080-\u009f\u2028-\u202e\u2066-\u2069]")
-"""What some take for the end of a line, terminals for an order, and what turns the direction of a text."""
+"""Characters that programs take for the end of a line, terminals for a command, or that change a text's direction."""
 _encode: Final = msgspec.json.Encoder(enc_hook=repr).encode
 
 
@@ -97,7 +97,7 @@ class _RunLine(msgspec.Struct, frozen=True):
 
 
 class _Writer(Protocol):
-    """Writes one observation: its level, its name, what it tells, and the error that it is about."""
+    """Writes one observation: its level, its name, its fields, and its error."""
 
     def write(self, level: str, event: str, told: Mapping[str, object], error: BaseException | None = None) -> None: ...
 
@@ -127,7 +127,7 @@ class _Lines:
         if self._timer is None:
             try:
                 self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
-            except RuntimeError:  # nobody will come back later: a command, or a thread
+            except RuntimeError:  # there is no event loop for a timer: a command, or a thread
                 self.flush()
 
     def flush(self) -> None:
@@ -151,7 +151,7 @@ class _Console:
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
-                # Of its own accord it would show the variables of every frame, and keys are among them.
+                # By default it would show the variables of every frame, which include keys.
                 structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
             ],
             wrapper_class=structlog.make_filtering_bound_logger(LEVELS["debug"]),
@@ -162,7 +162,7 @@ class _Console:
         getattr(self._log, level)(event, **shown, **({} if error is None else {"exc_info": error}))
 
     def flush(self) -> None:
-        """Nothing waits: people look on."""
+        """Nothing waits, because people are watching."""
 
 
 class Logs:

@@ -1,4 +1,4 @@
-"""How late the event loop is: what every caller of a server waits for, whatever it is that holds it up."""
+"""How late the event loop is, which every caller of a server waits for."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What has become of messages between servers, where a messenger brings them."""
+"""The outcomes of messages between servers, where there is a messenger."""
 
 from collections.abc import Callable, Iterator, Mapping
 

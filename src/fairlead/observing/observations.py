@@ -38,7 +38,7 @@ class RunEnded(msgspec.Struct, frozen=True):
 
 
 class FaultAnswered(msgspec.Struct, frozen=True):
-    """A call was answered with a fault, no matter who was at fault."""
+    """A call was answered with a fault."""
 
     request_id: str
     path: str
@@ -46,7 +46,7 @@ class FaultAnswered(msgspec.Struct, frozen=True):
 
 
 class DeadlinePassed(msgspec.Struct, frozen=True):
-    """A caller was told to come back; its run goes on."""
+    """A caller was asked to come back; its run goes on."""
 
     run_id: str
 
@@ -69,7 +69,7 @@ class AnswerLeftRaw(msgspec.Struct, frozen=True):
 
 
 class PartnerReportedMore(msgspec.Struct, frozen=True):
-    """A partner reports more than was held for; the charge stays at the hold, and the rest is at our expense (S-01).
+    """A partner reports more than was held; the charge stays at the hold, and the operator bears the rest (S-01).
 
     `charged` is what the run costs, `reported` what it would cost at the reported quantities (10^-8 dollars).
     """
@@ -95,7 +95,7 @@ class CallRepeated(msgspec.Struct, frozen=True):
 
 
 class ProviderRests(msgspec.Struct, frozen=True):
-    """A credential of a provider has failed too often and cools down, is tried again, or is well."""
+    """A credential of a provider has failed too often and cools down, is tried again, or works again."""
 
     provider: str
     label: str
@@ -103,14 +103,14 @@ class ProviderRests(msgspec.Struct, frozen=True):
 
 
 class SettingUnknown(msgspec.Struct, frozen=True):
-    """A variable is named like a setting and is none; `meant` is the setting that it is spelled nearly like."""
+    """A variable is named like a setting but is none; `meant` is the setting with the most similar name."""
 
     variable: str
     meant: str | None
 
 
 class MarkupUnknown(msgspec.Struct, frozen=True):
-    """A markup is set for what is neither a model nor a provider; `meant` is the name it is spelled nearly like."""
+    """A markup is set for what is neither a model nor a provider; `meant` is the most similar name."""
 
     name: str
     meant: str | None
@@ -123,7 +123,7 @@ class SignInFailed(msgspec.Struct, frozen=True):
 
 
 class CredentialRefused(msgspec.Struct, frozen=True):
-    """A provider did not take a credential of ours: it is wrong, not allowed this, or not paid for."""
+    """A provider refused a credential of ours: it is wrong, not allowed, or not paid for."""
 
     provider: str
     label: str
@@ -168,7 +168,7 @@ class RunWithdrawn(msgspec.Struct, frozen=True):
 
 
 class CancelPassedOn(msgspec.Struct, frozen=True):
-    """A provider was told that the work of a run is not wanted any more; `is_heard` where it took note."""
+    """A provider was asked to cancel the work of a run; `is_heard` where it agreed."""
 
     run_id: str
     provider: str
@@ -182,7 +182,7 @@ class RunSuperseded(msgspec.Struct, frozen=True):
 
 
 class DatabaseTrouble(msgspec.Struct, frozen=True):
-    """The database could not be written; what was to be written waits or was refused."""
+    """The database could not be written; the write waits or was refused."""
 
     doing: str
     error: str
@@ -221,14 +221,14 @@ class PartnerStarted(msgspec.Struct, frozen=True):
 
 
 class PartnerStopped(msgspec.Struct, frozen=True):
-    """The built-in partner ended without being asked to, and how; the next call starts it again."""
+    """The built-in partner ended by itself, and how; the next call starts it again."""
 
     code: int | None
     died: str
 
 
 class BodyReaderFailed(msgspec.Struct, frozen=True):
-    """A process that reads large documents ended, took too long or could not be started; what it had was not read."""
+    """A process that reads large documents ended, took too long or could not be started; its document was not read."""
 
     reason: str
 
@@ -252,7 +252,7 @@ class AssetCopyFailed(msgspec.Struct, frozen=True):
 
 
 class ContentRefused(msgspec.Struct, frozen=True):
-    """Bytes were not taken in, for they are blocked: by the operator's callable, or by the list of hashes."""
+    """Bytes were not stored, because they are blocked: by the operator's callable, or by the list of hashes."""
 
     workspace_id: str
     hash: str
@@ -260,7 +260,7 @@ class ContentRefused(msgspec.Struct, frozen=True):
 
 
 class ModerationFailed(msgspec.Struct, frozen=True):
-    """The operator's callable did not say whether some bytes are blocked, and they were not taken in."""
+    """The operator's callable gave no verdict on some bytes, and they were not stored."""
 
     workspace_id: str
     hash: str
@@ -282,7 +282,7 @@ class JobEnded(msgspec.Struct, frozen=True):
 
 
 class JobTakenOver(msgspec.Struct, frozen=True):
-    """The server that had a job executed fell silent; the job waits for another, or was ended."""
+    """The server that executed a job fell silent; the job waits for another, or was ended."""
 
     job_id: str
     public_id: str
@@ -323,7 +323,7 @@ class EngineHostFailed(msgspec.Struct, frozen=True):
 
 
 class NodePackLoaded(msgspec.Struct, frozen=True):
-    """A node pack was tried: the classes of nodes it gives, why it is not used or not whole, and the time it took."""
+    """A node pack was probed: its classes of nodes, why it is not used or not complete, and the time it took."""
 
     name: str
     nodes: int
@@ -332,7 +332,7 @@ class NodePackLoaded(msgspec.Struct, frozen=True):
 
 
 class NodeClassesShadowed(msgspec.Struct, frozen=True):
-    """A node pack has classes that are never used: the pack `owner`, which is loaded first, has others of that name."""
+    """A node pack has classes that are never used: the pack `owner`, which is loaded first, has the same names."""
 
     name: str
     owner: str
@@ -340,7 +340,7 @@ class NodeClassesShadowed(msgspec.Struct, frozen=True):
 
 
 class EngineConfined(msgspec.Struct, frozen=True):
-    """How the engine's processes are confined: the mechanisms that hold, with what holds of each, and the others."""
+    """How the engine's processes are confined: the mechanisms that hold, with their details, and the missing ones."""
 
     mode: str
     held: Mapping[str, str]
@@ -385,7 +385,7 @@ class DeploymentMoved(msgspec.Struct, frozen=True):
 
 
 class UnexpectedError(msgspec.Struct, frozen=True):
-    """A bug: the caller was told nothing, the log has everything."""
+    """A bug: the caller learned nothing of it, the log has everything."""
 
     doing: str
     error: BaseException
@@ -459,7 +459,7 @@ Observer: TypeAlias = Callable[[Observation], None]
 
 
 def all_of(observers: Sequence[Observer]) -> Observer:
-    """Tell several listeners, in order."""
+    """An observer that calls several others, in order."""
 
     def observe(observation: Observation) -> None:
         for observer in observers:
@@ -469,7 +469,7 @@ def all_of(observers: Sequence[Observer]) -> Observer:
 
 
 def by_type(observers: Mapping[type[object], Callable[[Any], None]]) -> Observer:
-    """Tell of each observation the listener to its type, where there is one."""
+    """An observer that calls the listener for the type of an observation, where there is one."""
 
     def observe(observation: Observation) -> None:
         if (observer := observers.get(type(observation))) is not None:

@@ -1,8 +1,8 @@
-"""Backup and restore of an installation: its database, its files, and what else cannot be made again.
+"""Backup and restore of an installation: its database, its files, and everything else that cannot be made again.
 
-A backup is a folder. The tables are those of one moment; the files that they name are copied after that, as they never
+A backup is a folder. The tables are of one moment; the files that they name are copied afterwards, as files never
 change. A file that was removed meanwhile, because nothing names it any more, is counted and not copied. The folder gets
-its name when all is written: one that was interrupted ends in `.partial`, and is no backup.
+its name when everything is written: after an interruption its name ends in `.partial`, and it is no backup.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class BackedUpFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup holds. `created_at` is that of its tables, in milliseconds since 1970.
+    """The content of a backup. `created_at` is the time of its tables, in milliseconds since 1970.
 
     `missing` and `damaged` name blobs that the database names and the store did not have whole; `swept` counts those
     that were removed after the tables were read, as nothing names them any more.
@@ -101,7 +101,7 @@ class BackupSource(msgspec.Struct, frozen=True):
 
 
 async def back_up(target: Path, snapshot: Snapshot, source: BackupSource, clock: Clock) -> Manifest:
-    """Make a backup of what a snapshot of the database names, as a folder that there is not yet.
+    """Make a backup of everything that a snapshot of the database names, as a new folder.
 
     BackupError, OSError, DatabaseUnavailableError, BlobsUnavailableError.
     """
@@ -127,7 +127,7 @@ async def back_up(target: Path, snapshot: Snapshot, source: BackupSource, clock:
 
 
 def _begin(target: Path) -> Path:
-    """The folder that a backup is written to until it is whole; what an interrupted one has left there is removed."""
+    """The folder that a backup is written to until it is complete; the remains of an interrupted one are removed."""
     if target.exists():
         raise BackupError(f"{target} exists already; name a folder that does not")
     partly = target.with_name(target.name + _PARTIAL)
@@ -182,7 +182,7 @@ def _copy_folders(folders: Mapping[str, Path], target: Path) -> Iterator[BackedU
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What a backup holds; BackupError for a folder that is none, or one of another version."""
+    """The content of a backup; BackupError for a folder that is no backup, or one of another version."""
     try:
         manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=Manifest)
     except FileNotFoundError as error:
@@ -198,7 +198,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_backup(folder: Path, manifest: Manifest) -> None:
-    """Compare the tables and the files of a backup with their digests; BackupError. Its blobs are as they are read."""
+    """Compare the tables and the files of a backup with their digests; BackupError.
+
+    Blobs are checked when they are read.
+    """
     try:
         check_tables(folder / _TABLES, manifest.tables)
         for one in manifest.files:

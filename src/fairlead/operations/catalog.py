@@ -52,15 +52,14 @@ class PriceRow(msgspec.Struct, frozen=True):
 
 
 _SHIPPED_EVERY: Final = 10
-"""Every how many looks the files that ship are looked at: they change with an upgrade, and a look takes 2 ms."""
+"""The shipped files are checked once in so many checks: they change only with an upgrade, and a check takes 2 ms."""
 
 
 class CatalogKeeper:
     """Holds the catalog in force. Reading it never waits; a reload swaps it whole.
 
-    Of the folders of an operator every look sees every file; the `shipped` one is looked at every tenth time.
-    `flag` is the extension of schema documents that says whether a schema is authored (R-08). `markups` are on every
-    price.
+    Every check covers all files of an operator's folders; the `shipped` folder is checked every tenth time. `flag` is
+    the extension of schema documents that says whether a schema is authored (R-08). `markups` are on every price.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class CatalogKeeper:
         self.loaded_at = clock.now_ms()
         """When the catalog in force, and every rate card in it, was read (ms since 1970)."""
         self.mistake: str | None = None
-        """The mistake in the files as they were last read, which keeps them from being in force."""
+        """The mistake in the files as they were last read, because of which they are not in force."""
         observe(CatalogLoaded(self.current.build, len(self.current.models)))
 
     def reload(self) -> None:
@@ -106,7 +105,7 @@ class CatalogKeeper:
             return None
 
     def put_in_force(self, read: ReadFiles) -> None:
-        """Replace the catalog in force. Files that were written since they were read are seen at the next look."""
+        """Replace the catalog in force. Files that were written since they were read are seen by the next check."""
         self._seen = read.seen
         self.mistake = None
         self.current = read.catalog
@@ -117,7 +116,7 @@ class CatalogKeeper:
         return load_catalog(self._folders, self._offers, self._flag).marked_up(self._markups)
 
     def reload_if_changed(self) -> None:
-        """Reload when a file was added, removed or written since the last look; call it once a second."""
+        """Reload when a file was added, removed or written since the last check; to be called once a second."""
         self._looks += 1
         folders = self._watched if self._looks % _SHIPPED_EVERY else self._folders
         if any(self._seen[folder] != seen for folder, seen in self._seen_in(folders).items()):
@@ -176,7 +175,7 @@ def price_rows(catalog: Catalog) -> list[PriceRow]:
 
 
 def write_snapshots(catalog: Catalog, folder: Path) -> int:
-    """Write the public snapshot of every authored schema (R-09), drop those of models that are gone, count them."""
+    """Write the public snapshot of every authored schema (R-09), delete those of removed models, and count them."""
     wanted = {folder / f"{model.id}.json": model for model in catalog.models.values() if model.input_schema is not None}
     for path in set(folder.glob("*/*.json")) - set(wanted):
         path.unlink()

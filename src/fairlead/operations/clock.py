@@ -1,4 +1,4 @@
-"""Ids and times: made here, so that rules and storage are given them."""
+"""Ids and times are made here, so that rules and storage get them as parameters."""
 
 import functools
 import time

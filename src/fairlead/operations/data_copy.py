@@ -1,7 +1,7 @@
 """Moving an installation's data from one database to another of either kind, with a proof (M-06).
 
-Pages of rows are written together with how far the copy is, so that one that was killed goes on behind its last page.
-Until all of it is proven no server starts on the target.
+Pages of rows are written together with the progress of the copy, so that one that was killed goes on after its last
+page. Until all of it is proven, no server starts on the target.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _PAGE: Final = 500
 
 
 class CopyRefusedError(Exception):
-    """Data cannot be moved so; the text says why, and what to do."""
+    """Data cannot be moved; the text says why, and what to do."""
 
 
 class CopiedTable(msgspec.Struct, frozen=True):
@@ -49,8 +49,8 @@ async def migrate_data(
 ) -> CopySummary:
     """Copy every row of one database into another that is empty, or has an unfinished copy of the same.
 
-    Nobody may write to either meanwhile: a source that a server has used within `silent_ms` is refused. `tell` hears
-    of each table that is done, with its rows. CopyRefusedError.
+    Nothing may write to either meanwhile: a source that a server has used within `silent_ms` is refused. `tell` gets
+    each table that is done, with its rows. CopyRefusedError.
     """
     await _refuse_source(source, clock, silent_ms)
     before = await audit(source)

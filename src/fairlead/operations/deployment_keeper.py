@@ -1,7 +1,7 @@
 """Keeps deployments ready: has their releases prepared, and takes those out of service whose packs are missing (J-15).
 
-A server prepares a release by having an engine host started with its node packs. Which server of several does it makes
-no difference: the first has the last word.
+A server prepares a release by having an engine host started with its node packs. Of several servers, the first to
+finish decides.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from fairlead.storage.deployments import Moved
 
 _AT_ONCE: Final = 8
 _SEEN_MAX: Final = 1_000
-"""How many are looked at: those that are left alone for a while must not hide the others."""
+"""How many are read at a time: those that are paused must not hide the others."""
 _READY_MAX: Final = 10_000
 _FORGOTTEN_AT_ONCE: Final = 100
 _PAUSE_FIRST: Final = 1.0
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _Pause(NamedTuple):
-    """How long a deployment is left alone, and until when by the monotonic clock."""
+    """The pause of a deployment, and its end by the monotonic clock."""
 
     seconds: float
     until: float
@@ -49,7 +49,7 @@ _NO_PAUSE: Final = _Pause(_PAUSE_FIRST / 2, 0.0)
 
 
 class DeploymentKeeper:
-    """Makes deployments ready and keeps them so. What it cannot write now, it finds again soon."""
+    """Makes deployments ready and keeps them ready. What it cannot write now, it finds again soon."""
 
     def __init__(self, database: Database, hosts: Hosts, clock: Clock, observe: Observer) -> None:
         self._database = database
@@ -65,7 +65,7 @@ class DeploymentKeeper:
     async def look(self) -> None:
         """Begin to prepare releases, and to ask for hosts again for deployments that have a release and are not ready.
 
-        Nothing of it is waited for: packs that take minutes to load keep nobody else's waiting.
+        It does not wait for any of it: packs that take minutes to load do not hold up other deployments.
         """
         seen = await self._find(  # in one read, because this is asked twice a second
             "read deployments",
@@ -85,7 +85,7 @@ class DeploymentKeeper:
             await self._verify(last_change)
 
     async def close(self) -> None:
-        """Give up what is under way; the next look finds it again."""
+        """Give up what is under way; the next check finds it again."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
@@ -119,7 +119,7 @@ class DeploymentKeeper:
                 await self.lose(Placement(found.id, found.serving or 0, found.packs), why)
 
     def _begin(self, deployment_id: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Do something for a deployment, unless that is being done, it is to be left alone, or there is no room."""
+        """Do something for a deployment, unless that is being done, the deployment is paused, or there is no room."""
         is_possible = deployment_id not in self._under_way and len(self._under_way) < _AT_ONCE
         if is_possible and self._is_due(deployment_id):
             task = self._under_way[deployment_id] = asyncio.get_running_loop().create_task(work())

@@ -33,7 +33,7 @@ from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 _GUESSLESS_BYTES: Final = 4
-"""Of an id, behind the name: so that no id tells which names other workspaces have taken."""
+"""The random characters of an id after the name, so that no id reveals which names other workspaces have taken."""
 _NAMES_SHOWN: Final = 5
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 class Deployments:
     """The deployments of workspaces. Every method may raise DeploymentFaultError, and FaultError without a database.
 
-    `known_packs` says which node packs there are; None where that is not known here, and preparing will tell.
+    `known_packs` returns the existing node packs; None where they are not known here, so that the preparation decides.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Deployments:
         """Make a deployment with its first release, of some node packs or of every one there is.
 
         `token_kinds` are the kinds of tokens it takes beside API keys; None takes all. Its jobs are executed in its
-        `pool`, or where the rules of the installation say.
+        `pool`, or in the one that the rules of the installation choose.
         """
         if (refusal := refuse_name(name) or refuse_pool(pool)) is not None:
             raise DeploymentFaultError(refusal)
@@ -91,7 +91,7 @@ class Deployments:
         return await self._read(lambda c: deployments.get_deployment(c, workspace_id, deployment_id))
 
     async def change_pool(self, workspace_id: str, deployment_id: str, pool: str | None, by: Actor) -> Deployment:
-        """Have the jobs that are sent to a deployment from now on executed in a pool; None where other rules say it."""
+        """Have further jobs of a deployment executed in a pool; None where the rules of the installation choose it."""
         _check_id(deployment_id)
         if (refusal := refuse_pool(pool)) is not None:
             raise DeploymentFaultError(refusal)

@@ -34,7 +34,7 @@ class FileAudit(msgspec.Struct):
     parts: int = 1
     finished_at: int | None = None
     error: str | None = None
-    """Why it was given up; None for one that went through, or goes on."""
+    """Why it was given up; None for one that has finished, or goes on."""
 
 
 class FileAudits:

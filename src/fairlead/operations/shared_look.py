@@ -1,4 +1,4 @@
-"""One look at something slow for everybody who asks: at most once a second, and never two at a time."""
+"""Computes something slow for all who ask: at most once a second, and never twice at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,13 +8,13 @@ T = TypeVar("T")
 
 _KEPT_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 1.5
-"""Seconds until those who ask wait no longer: what operators' tools ask for is answered within two."""
+"""How long callers wait, in seconds: operators' tools expect an answer within two."""
 
 
 class SharedLook(Generic[T]):
-    """Finds out something by `look` when somebody asks; what was found stands for a second.
+    """Calls `look` when somebody asks, and caches its result for a second.
 
-    A look that hangs is waited for by nobody for long, and is not repeated.
+    Nobody waits long for a call that hangs, and it is not repeated meanwhile.
     """
 
     def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
@@ -23,7 +23,7 @@ class SharedLook(Generic[T]):
         self._good_until = 0.0
 
     async def ask(self) -> T | None:
-        """What was found; None where it takes too long."""
+        """The result; None where it takes too long."""
         loop = asyncio.get_running_loop()
         look = self._look
         if look is None or (look.done() and loop.time() >= self._good_until):
@@ -32,7 +32,7 @@ class SharedLook(Generic[T]):
         return look.result() if look.done() else None
 
     async def close(self) -> None:
-        """End a look that is under way."""
+        """Cancel a call that is under way."""
         if self._look is not None:
             self._look.cancel()
             await asyncio.wait([self._look])

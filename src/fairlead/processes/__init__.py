@@ -2,6 +2,5 @@
 
 Everything that runs beside the server is started here: engine processes, moderators, the built-in partner and the
 simulator. `Child` is one process with all it starts; `Restarts` says when the next may begin; `Heartbeats` ends those
-that are silent. `rpc` carries calls between a server and a child; which these are, their owner defines, and no owner
-is known here.
+that are silent. `rpc` carries calls between a server and a child; their owner defines them, and no owner is known here.
 """

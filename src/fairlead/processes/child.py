@@ -23,16 +23,16 @@ LAST_WORDS_BYTES: Final = 16_384
 _END_SECONDS: Final = 2.0
 _ALWAYS_PASSED_ON: Final = ("PATH", "LANG", "LC_ALL")
 _SPAWNER: Final = ThreadPoolExecutor(1, "spawn")
-"""Never shut down: the system kills a child that dies with its parent (`die_with_parent`) with the thread it is of."""
+"""Never shut down: a child that dies with its parent (`die_with_parent`) dies when the thread that started it ends."""
 
 
 class Program(msgspec.Struct, frozen=True):
     """A Python program to start: `python -m module arguments`.
 
     It gets `environment` and what every program needs, the variables named in `passed_on`, and the open `descriptors`
-    by their numbers. It works in `folder`, which is made for it and removed after it; without one it works where we do.
-    With `is_tied` its standard input is a pipe that ends when we do, however we do. What it writes to its standard
-    error is kept for its last words, or, where it `shares_errors`, goes where ours goes.
+    by their numbers. It works in `folder`, which is made for it and removed after it; without one it works in our
+    folder. With `is_tied` its standard input is a pipe that is closed when this process ends in any way. The end of its
+    standard error is kept as its last words; where it `shares_errors`, it writes to ours.
     """
 
     module: str
@@ -46,7 +46,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 class Child:
-    """A process that was started. `exited` is set when it has ended and nothing it has started is left."""
+    """A process that was started. `exited` is set when it has ended and none of its descendants is left."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Child:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it has ended, or is about to because it was told to stop."""
+        """Whether it has ended, or is about to end because it was asked to."""
         return self._reason is not None or self.exited.done()
 
     def kill(self, reason: str) -> None:
@@ -127,7 +127,7 @@ class Child:
 
 
 def unnamed_file(folder: Path | None) -> IO[bytes]:
-    """A file nobody else finds: what a child may put in the place of one with a name is not for us to read."""
+    """A file without a name: a child could replace a named one by something that this process must not read."""
     return tempfile.TemporaryFile(dir=folder)
 
 
@@ -144,7 +144,7 @@ async def readable(descriptor: int) -> None:
 async def _spawn(program: Program, errors: IO[bytes] | None) -> "subprocess.Popen[bytes]":
     """Start a program in a thread: uvloop would copy the page tables of a large server, for tens of milliseconds.
 
-    A caller that is cancelled waits for it, as it may have been given descriptors that are closed then.
+    A cancelled caller still waits for it, as it may use descriptors that are closed afterwards.
     """
     starting = asyncio.get_running_loop().run_in_executor(_SPAWNER, _popen, program, errors)
     try:
@@ -179,7 +179,7 @@ def _popen(program: Program, errors: IO[bytes] | None) -> "subprocess.Popen[byte
 async def _status(process: "subprocess.Popen[bytes]") -> int:
     """How a program has ended: its code, or a signal as a negative number."""
     try:
-        if process.returncode is not None:  # it was asked for when it was killed, and the pid is free
+        if process.returncode is not None:  # it was reaped when it was killed, and the pid is free
             return process.returncode
         if not hasattr(os, "pidfd_open"):
             return await asyncio.to_thread(process.wait)
@@ -207,7 +207,7 @@ def _environment(more: Mapping[str, str], *, passed_on: Sequence[str] = ()) -> d
 
 
 def _take_last_words(errors: IO[bytes] | None) -> str:
-    """The end of what the process has written, which is all there is to say why it died."""
+    """The end of the process's output, which is the only hint why it died."""
     if errors is None:
         return ""
     with errors as file:

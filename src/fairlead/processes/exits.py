@@ -1,4 +1,4 @@
-"""How a process has ended, and when to start the next: after longer and longer pauses, until one has lasted."""
+"""How a process has ended, and the pause before the next start, which grows until a process has lasted."""
 
 import signal
 from typing import Final

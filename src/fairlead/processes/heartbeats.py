@@ -1,7 +1,6 @@
 """Heartbeats: a child that does not answer for some seconds is ended, whatever holds it up.
 
-The server's own delays do not count: while its event loop is late it cannot hear an answer that has long come, and so
-nobody is judged by that time.
+The server's own delays do not count: while its event loop is late, it cannot read an answer that has arrived.
 """
 
 import asyncio
@@ -11,11 +10,11 @@ from typing import Final, Protocol
 BEATS: Final = 4
 """How many beats fit the time a child has to answer: it is ended when it has missed them all."""
 _LATE: Final = 0.5
-"""By how much of a beat the loop may be late and still judge."""
+"""How late the loop may be, as a part of a beat, for the beat to count."""
 
 
 class Beating(Protocol):
-    """Somebody whose heartbeat is listened for."""
+    """A child whose heartbeat is checked."""
 
     def beat(self, *, counts: bool) -> None:
         """Ask for a sign of life if none is awaited yet; else note that a beat was missed, if it `counts`."""
@@ -23,7 +22,7 @@ class Beating(Protocol):
 
 
 class Pulse:
-    """What is known of the heartbeat of one child: how many beats it has missed since it was asked."""
+    """The heartbeat of one child: how many beats it has missed since it was asked."""
 
     def __init__(self) -> None:
         self.is_awaited = False
@@ -38,7 +37,7 @@ class Pulse:
         self.is_awaited = False
 
     def miss(self) -> bool:
-        """Note a missed beat; whether it was the last it had."""
+        """Note a missed beat; returns whether it has missed them all."""
         self._missed += 1
         return self._missed >= BEATS
 

@@ -24,7 +24,7 @@ A = TypeVar("A")
 
 
 class BadFrameError(ValueError):
-    """What came is nothing that the other side may say; the words say what it is instead."""
+    """A frame that the other side may not send; the message says what is wrong with it."""
 
 
 class FrameTooLargeError(ValueError):
@@ -55,13 +55,13 @@ class Call(msgspec.Struct, Generic[A], frozen=True, tag=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """A call is not wanted any more; it is still answered."""
+    """A call is cancelled; it is still answered."""
 
     number: int
 
 
 class Answer(msgspec.Struct, Generic[A], frozen=True, tag=True):
-    """What a call was answered with, as its method returns it."""
+    """The answer to a call: the result of its method."""
 
     number: int
     value: A
@@ -93,7 +93,7 @@ class Method:
         self.name: Final = function.__name__
         self.is_answered: Final = inspect.iscoroutinefunction(function)
         self.callbacks: Final = methods_of(hints[definitions[0]]) if definitions else None
-        """What the other side may call until this is answered."""
+        """The definition that the other side may call until this is answered."""
         self._arguments = msgspec.defstruct(self.name, fields, array_like=True, forbid_unknown_fields=True, frozen=True)
         self._positional = sum(one.kind is not one.KEYWORD_ONLY for one in sent)
         self._keywords = [one.name for one in sent[self._positional :]]
@@ -127,7 +127,7 @@ class Method:
         return getattr(implementation, self.name)(*values[: self._positional], *callbacks, **named)
 
     def read_result(self, value: msgspec.Raw | bytes) -> Any:
-        """What the method has returned. BadFrameError where it returns nothing of the kind."""
+        """The result of the method. BadFrameError where it is not of the declared type."""
         try:
             return self._read_result(value)
         except _UNREADABLE as error:
@@ -146,7 +146,7 @@ def methods_of(*definitions: type) -> Mapping[str, Method]:
 
 
 def finish(work: Coroutine[object, object, T]) -> T:
-    """What a coroutine returns that never waits, where there is no event loop."""
+    """The result of a coroutine that never waits, without an event loop."""
     try:
         work.send(None)
     except StopIteration as end:

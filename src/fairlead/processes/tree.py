@@ -24,7 +24,7 @@ from fairlead.processes.confinement.descendants import (
 from fairlead.processes.confinement.limits import keep_orphans
 
 NICENESS: Final = 5
-"""How much every child gives way to the server, which has to answer everybody."""
+"""The niceness of children, by which the server comes before them."""
 _NICENESS_MAX: Final = 19
 _WATCH_SECONDS: Final = 1.0
 _LOOKS_MAX: Final = 1_000
@@ -36,13 +36,13 @@ _bounded: Final[set["ProcessTree"]] = set()
 class ProcessTree:
     """The processes that go with one child. The child leads a session, and so a group, of its own.
 
-    A child that confines itself (`confinement.apply`) keeps what it starts below it, and what it leaves behind comes
-    to us: so a tree ends as a whole, whatever its processes do. Where we may make control groups, `bound` puts it into
-    one, which counts and ends it without exception.
+    A child that confines itself (`confinement.apply`) keeps its descendants below it, and those that it leaves behind
+    become our children: so a tree ends as a whole, whatever its processes do. Where control groups can be made, `bound`
+    puts it into one, which counts and ends it without exception.
     """
 
     def __init__(self, pid: int, parent: "ProcessTree | None" = None) -> None:
-        """Look after a child of ours, or of a `parent` that is one and was told to fork it."""
+        """Manage a child of ours, or a fork of a `parent` that is our child."""
         self.pid: Final = pid
         self._parent = parent
         self._forks_under_way = 0
@@ -71,7 +71,7 @@ class ProcessTree:
 
     @contextmanager
     def forking(self) -> Iterator[None]:
-        """While this process forks another on our behalf: until that has a tree of its own, it looks like a stray."""
+        """Hold while this process is being forked: until the fork has a tree of its own, it looks like a stray."""
         self._forks_under_way += 1
         self._forks += 1
         try:
@@ -98,7 +98,7 @@ class ProcessTree:
             self._group = group
         if self._group is None or not self._group.counts_memory:
             _bounded.add(self)
-        if self.pid not in children:  # it was cleared up in the meantime
+        if self.pid not in children:  # it was cleaned up in the meantime
             _bounded.discard(self)
             if self._group is not None:
                 self._group.remove()
@@ -117,11 +117,11 @@ class ProcessTree:
             self.kill()
 
     def usage(self) -> Usage:
-        """What the tree takes. Reads /proc: not for the event loop."""
+        """The usage of the tree. Reads /proc: not for the event loop."""
         return tree_usage(self.pid, self._memory)
 
     def kill(self) -> None:
-        """End every process of the tree, very soon; nothing once it was cleared up."""
+        """End every process of the tree, very soon; does nothing once it was cleaned up."""
         if self.pid not in children:
             return
         if self._group is not None:
@@ -176,7 +176,7 @@ class ProcessTree:
 
 
 async def watch_trees() -> NoReturn:
-    """End every tree that takes more than it may, forever: where no control group counts, this is what bounds it."""
+    """End trees that take more than they may, until cancelled: this is the bound where no control group counts."""
     watch = FamilyWatch()
     while True:
         await asyncio.sleep(_WATCH_SECONDS)

@@ -1,4 +1,4 @@
-"""How partners are spoken to: each is a file, and one exchange serves them all.
+"""How partners are called: each is a file, and one exchange serves them all.
 
     spec         what a provider file says; spec_files.py reads it, specs/ has those that ship
     exchange     one exchange: sent, polled, read by answers.py and forms.py

@@ -1,4 +1,4 @@
-"""Fields of a body that a partner takes in the address: as parts of the path, and as parameters behind it."""
+"""Fields of a body that a partner takes in the address: as parts of the path, or as query parameters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -44,7 +44,7 @@ def address_fields(call: Call, body: bytes) -> Addressed | Failed:
 
 
 def with_query(path: str, query: Sequence[tuple[str, str]]) -> str:
-    """A path with parameters behind it, after those it has already."""
+    """A path with query parameters, after those it has already."""
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
 
 

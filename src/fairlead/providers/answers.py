@@ -1,9 +1,9 @@
 """Partners' answers: without our credentials, decoded, and read as a result or a fault.
 
-A partner may repeat what it was shown: in the text of an error, in a link, in a header, even in a result. Everything of
-a partner enters through here, so that nothing behind this point, be it a caller's answer, a log, a trace or the
-database, has to know what is secret (S-10). An answer without a secret is passed on as it is, without a copy.
-Large ones are decoded by readers of their own (document_readers.py).
+A partner may repeat what it was shown: in the text of an error, in a link, in a header, even in a result. All answers
+of partners pass here, so that nothing after this point, such as a caller's answer, a log, a trace or the database, has
+to know what is secret (S-10). An answer without a secret is passed on as it is, without a copy. Large ones are decoded
+by readers of their own (document_readers.py).
 
 What an answer means is read by pure, total functions, the same for every partner: the signs of the provider file are
 looked for first, in their order; what no sign claims is read by its HTTP status.
@@ -43,7 +43,7 @@ from fairlead.providers.spec import Call, Meaning, Polling, Protocol, Provider, 
 REASON_MAX: Final = 300
 HANDLE_MAX: Final = 2048
 _JSON: Final = "application/json"
-"""The content type of every result in JSON: released clients ask for it to the letter."""
+"""The content type of every result in JSON: released clients compare it literally."""
 _RETRY_AFTER_MAX: Final = 3600
 _OUT_OF_TIME: Final = frozenset({408, 504, 524})
 _UNREADABLE: Final = "The provider's answer could not be read as a result."
@@ -52,7 +52,7 @@ _UNREADABLE: Final = "The provider's answer could not be read as a result."
 Handle: TypeAlias = Mapping[str, str]
 """The parts by which a partner names work it has taken; most have one, called `handle`."""
 SECRET_CHARACTERS_MIN: Final = 8
-"""Shorter texts keep nothing secret, and would be found in innocent words."""
+"""Shorter texts are no secrets, and would be found in ordinary words."""
 _SEARCHED_CHARACTERS: Final = 64 * 1024
 _UNREAD: Final = ExaminedAnswer(is_uneven=True)
 
@@ -60,7 +60,7 @@ _UNREAD: Final = ExaminedAnswer(is_uneven=True)
 class ReplyRedactor(Redactor):
     """Takes some secrets out of answers, from their headers as well as from their content.
 
-    Texts that are too short to be secrets are left alone.
+    Texts that are too short to be secrets are ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -107,7 +107,7 @@ _NO_SECRETS: Final = ReplyRedactor()
 
 
 class _AnswerText(LongText):
-    """A long text of an answer. Words of a partner's are looked for in its beginning alone."""
+    """A long text of an answer. Signs are searched only in its beginning."""
 
     __slots__ = ()
 
@@ -121,7 +121,7 @@ class LargeAnswer(LargeDocument):
     __slots__ = ()
 
     def decoded(self, outline: bytes) -> object:
-        """What an outline says, perhaps a changed one, with the long texts."""
+        """The decoded outline, or a changed one, with the long texts."""
         return self.with_texts(_decode(outline), _AnswerText)
 
 
@@ -156,7 +156,7 @@ class AnswerDecoder:
     ) -> ReadReply:
         """An answer for an owner, such as a workspace, without the secrets of a redactor.
 
-        One that cannot be read is as good as none, and so is JSON with more than `values_max` values.
+        One that cannot be read counts as no answer, and so does JSON with more than `values_max` values.
         """
         if len(reply.content) <= INLINE_BYTES:
             # A value takes a byte: most answers need no counting.
@@ -170,7 +170,7 @@ class AnswerDecoder:
         try:
             found, redacted = await self._readers.ask(owner_id, asked, reply.content, ExaminedAnswer)
         except (NoReaderError, UnreadableDocumentError):
-            if not asked.is_json:  # nothing has to be made of it, and it may have been paid for
+            if not asked.is_json:  # it need not be decoded, and may have been paid for
                 clean = redactor.with_content(reply, await asyncio.to_thread(redactor.redact, reply.content))
                 return ReadReply(clean.status, clean.headers, clean.content)
             found, redacted = _UNREAD, ()
@@ -205,7 +205,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The work has succeeded, and its result is asked for elsewhere."""
+    """The work has succeeded, and its result is fetched elsewhere."""
 
 
 def classify_answer(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed | Accepted:
@@ -253,7 +253,7 @@ def _without_result(polling: Polling, status: str | None, reply: ReadReply) -> C
 
 
 def classify_result(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed:
-    """Read the answer that holds the result of work which has ended; how it failed may stand only here."""
+    """Read the answer that holds the result of work which has ended; only it may say how the work failed."""
     answer = reply.document
     if failure := _read_sign(provider, call, reply, answer):
         return _failed_poll(reply) if isinstance(failure.fault, ServiceUnavailable) else _read_accepted(failure)
@@ -261,14 +261,14 @@ def classify_result(provider: Provider, call: Call, reply: ReadReply) -> Complet
 
 
 def _read_accepted(reading: Completed | Failed) -> Completed | Failed:
-    """A reading of work that the partner has taken, whatever came of it."""
+    """A reading about work that the partner has taken."""
     if isinstance(reading, Completed):
         return reading
     return Failed(reading.fault, reading.upstream_status, Reached.ACCEPTED)
 
 
 def _signed_poll(failure: Failed, reply: ReadReply) -> Completed | Failed | Pending:
-    """What a sign in the answer to a poll says: of the work, or of the poll itself.
+    """The meaning of a sign in the answer to a poll: about the work, or about the poll itself.
 
     A poll carries no input of the caller's, so its own 4xx is between the partner and us; a task that was refused for
     its input says so in a 2xx (R-20). A partner that is full still has the work: sending it again would order twice.
@@ -297,14 +297,14 @@ def sanitized(text: object) -> str | None:
 
 
 def _without_query(word: str) -> str:
-    """Links lose what may be a secret: their query and fragment."""
+    """Links lose their query and fragment, which may be secret."""
     return word.partition("?")[0].partition("#")[0] if "://" in word else word
 
 
 def _read_sign(
     provider: Provider, call: Call, reply: ReadReply, answer: object, *, is_taken: bool = True
 ) -> Failed | None:
-    """What the first sign that matches says; work that was not taken yet cannot have been cancelled."""
+    """The meaning of the first sign that matches; work that was not taken yet cannot have been cancelled."""
     for sign in provider.signs:
         if sign.status is not None and reply.status not in sign.status:
             continue
@@ -316,7 +316,7 @@ def _read_sign(
 
 
 def _how_far(reply: ReadReply) -> Reached:
-    """How far a call came whose answer is a failure: one that ran out of time may have been taken all the same."""
+    """How far a failed call came: one that ran out of time may still have been taken."""
     return Reached.UNKNOWN if reply.status in _OUT_OF_TIME else Reached.REFUSED
 
 
@@ -371,7 +371,7 @@ def _by_status(reply: ReadReply) -> Fault:
 def _at_capacity(reply: ReadReply) -> ServiceUnavailable:
     """The partner has no room (R-39): the one kind of unavailability that says when to come back."""
     told = reply.headers.get("retry-after", "")
-    seconds = int(told[:9]) if told.isascii() and told.isdigit() else 1  # nine digits are past the bound as it is
+    seconds = int(told[:9]) if told.isascii() and told.isdigit() else 1  # nine digits exceed the bound in any case
     return ServiceUnavailable(
         "The provider is at capacity.", min(max(seconds, 1), _RETRY_AFTER_MAX), Upstream(reply.status)
     )
@@ -416,12 +416,12 @@ def _handle(call: Call, reply: ReadReply, answer: object) -> Accepted | Failed:
 
 
 def write_handle(parts: Handle) -> str:
-    """A handle as it is kept: the partner's own name of the work where that is all there is, else JSON."""
+    """The stored form of a handle: the partner's own name of the work where it has one part, else JSON."""
     return parts["handle"] if parts.keys() == {"handle"} else msgspec.json.encode(parts).decode()
 
 
 def read_handle(call: Call, text: str) -> Handle:
-    """The parts of a handle that was kept; ValueError where it is not one of this call's."""
+    """The parts of a stored handle; ValueError where it is not one of this call's."""
     if call.handle.keys() == {"handle"}:
         return {"handle": text}
     parts = msgspec.json.decode(text, type=dict[str, str])

@@ -1,4 +1,4 @@
-"""Sending an order so that a partner's bad moment is not the caller's: the next credential, a pause, another try.
+"""Sends an order despite short problems of a partner: with the next credential, or after a pause.
 
 Only what the partner has certainly not taken is sent again (domain/runs/retries.py). A credential that fails
 repeatedly cools down (health.py); a call that finds none it may use fails at once, so that another leg serves it.
@@ -34,9 +34,8 @@ class Attempts:
     async def send(self, order: Order, tell_again: Callable[[int, float], None]) -> Outcome | Accepted:
         """Send an order until it is answered, or may not be sent again.
 
-        `tell_again` hears of every further try: its number, and the seconds waited before it.
-
-        Where one try may have been taken, no later failure says for certain that the work was not.
+        `tell_again` is called with each further attempt: its number, and the seconds waited before it. Where one
+        attempt may have been taken, no later failure proves that the work was not.
         """
         provider = self._exchange.providers[order.provider]
         is_ours = order.credential is None
@@ -44,7 +43,7 @@ class Attempts:
         spent: set[str] = set()
         failed: Failed | None = None
         while True:
-            is_well = not (spent or failing)  # as nearly always, and every run asks
+            is_well = not (spent or failing)  # the usual case, for which every run checks
             credential = order.credential or (
                 self._credentials.next(order.provider) if is_well else self._next(order.provider, spent)
             )
@@ -76,7 +75,7 @@ class Attempts:
     ) -> float | None:
         """How long to wait before the next try, None where there is none; `spent` are the credentials that failed.
 
-        What a partner says of a credential, it does not say of another of ours: that one is tried at once.
+        A partner's refusal of one credential says nothing about another: that one is tried at once.
         """
         if order.credential is None and is_about_the_credential(failed) and self._has_other(order.provider, spent):
             return 0.0
@@ -86,7 +85,7 @@ class Attempts:
         return _pause(provider.retry, number, failed)
 
     def _next(self, provider: str, spent: Collection[str]) -> Credential | None:
-        """The next credential in turn, rather one that has not failed for this order."""
+        """The next credential in turn, preferably one that has not failed for this order."""
         may = partial(self._may, provider)
         fresh = self._credentials.next(provider, lambda one: one.label not in spent and may(one)) if spent else None
         return fresh or self._credentials.next(provider, may)
@@ -95,7 +94,7 @@ class Attempts:
         return any(one.label not in spent and self._may(provider, one) for one in self._credentials.all(provider))
 
     def _note(self, ref: CredentialRef, provider: Provider, failed: Failed) -> None:
-        """Take note of what a failed try says of the partner's health."""
+        """Record what a failed attempt says about the partner's health."""
         if tells_of_the_partner(failed):
             self._healths.failed(ref, provider.cooldown)
         else:
@@ -105,7 +104,7 @@ class Attempts:
         return self._healths.may_call((provider, credential.label))
 
     def _none(self, provider: str) -> Failed:
-        """Why there is nothing to call a partner with: no credential, or all of them cool down."""
+        """Why there is no usable credential: none exists, or all of them cool down."""
         known = self._credentials.all(provider)
         if not known:
             fault = ServiceUnavailable(f"The provider {provider} is not configured on this server.")
@@ -117,9 +116,9 @@ class Attempts:
 
 
 def _pause(again: Retry, number: int, failed: Failed) -> float | None:
-    """How long to wait before the next try; None when the partner wants more patience than there is.
+    """How long to wait before the next attempt; None when the partner asks for a longer wait than is allowed.
 
-    Full jitter would let a whole herd come back at once now and then; half of it keeps a floor.
+    With full jitter many retries could still come at once; with half of it there is a minimum pause.
     """
     asked = failed.fault.retry_after if isinstance(failed.fault, ServiceUnavailable) else None
     if asked is not None and asked > again.at_most:

@@ -1,7 +1,7 @@
 """Our credentials with partners, and the headers each becomes.
 
-A partner may be given several credentials with weights; they are taken in turn by weight. What a caller stores of his
-own (BYOK, R-17) becomes headers in the same way and is never kept here.
+A partner may be given several credentials with weights; they are taken in turn by weight. A caller's own credential
+(BYOK, R-17) becomes headers in the same way, and is never kept here.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ _NOT_BEFORE_SLACK: Final = 5
 
 
 class BadCredentialError(Exception):
-    """A credential does not have the form its partner wants; says which, never what it was."""
+    """A credential does not have the form that its partner requires; the message never repeats it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A credential as an operator gave it, and how often it is taken beside the others."""
+    """A credential as an operator gave it, and its weight among the others."""
 
     text: str
     weight: int = 1
@@ -42,7 +42,7 @@ class _ServiceAccount(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, repr=False)
 class Credential:
-    """One credential of one partner. `label` names it in books and metrics without telling anything of it."""
+    """One credential of one partner. `label` names it in the ledger and metrics without revealing anything of it."""
 
     label: str
     auth: Auth
@@ -77,10 +77,10 @@ class Credential:
                 return self._signing(now, request)
 
     def secrets(self) -> tuple[str, ...]:
-        """What must not come back from a partner that was shown it: the text, its parts, and what tokens are worth.
+        """What must be removed from the partner's answers: the text, its parts, and the signatures of tokens.
 
-        Of a token only the signature is secret: its head is that of any token, and its claims prove nothing alone. The
-        private key of a service account is never shown to anybody.
+        Of a token only the signature is secret: its head is the same for all tokens, and its claims prove nothing
+        alone. The private key of a service account is never sent.
         """
         if self.auth.scheme is Scheme.JWT and self.auth.algorithm == "RS256":
             return (self._token.rpartition(".")[2],)
@@ -142,13 +142,13 @@ class Credentials:
         self._redactors: dict[str, tuple[tuple[str, ...], ReplyRedactor]] = {}
 
     def all(self, provider: str) -> Sequence[Credential]:
-        """Those of a partner; one that wants none has one that shows nothing."""
+        """Those of a partner; a partner that requires none has one without headers."""
         return self._known.get(provider, ())
 
     def redactor(self, provider: str, credential: Credential) -> ReplyRedactor:
-        """What takes out of a partner's answer the credential it was shown, and all of ours there.
+        """Removes the credential of a call, and all of ours at this partner, from its answer.
 
-        It is remembered as long as these are the same; a caller's own credential is not remembered.
+        It is cached as long as these are the same; one for a caller's own credential is not.
         """
         known = self._redactors.get(provider)
         if known is not None and credential.fixed is not None and credential.label != OWN:
@@ -178,7 +178,7 @@ class Credentials:
         return chosen
 
     def labelled(self, provider: str, label: str) -> Credential | None:
-        """The one work was taken under; any other of the partner where that one is gone."""
+        """The credential that work was taken under; any other of the partner where that one was removed."""
         known = self._known.get(provider, ())
         return next((one for one in known if one.label == label), known[0] if known else None)
 
@@ -231,5 +231,5 @@ def _encode(claims: dict[str, object], key: str, algorithm: str, headers: dict[s
 
 
 def _label(text: str) -> str:
-    """A name for a credential: a part of its digest, which tells nothing of it and outlives a restart."""
+    """A name for a credential: a part of its digest, which reveals nothing of it and survives a restart."""
     return hashlib.sha256(b"credential label:" + text.encode()).hexdigest()[:_LABEL_LENGTH]

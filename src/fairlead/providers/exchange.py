@@ -1,6 +1,6 @@
 """One exchange for every partner: send, wait, poll, and read the answer. No code per partner.
 
-This is the one place where a partner's answer enters; no credential of ours comes in with it (answers.py).
+All answers of partners arrive here; our credentials are removed from them (answers.py).
 """
 
 import asyncio
@@ -38,21 +38,21 @@ from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider, S
 from fairlead.providers.storage import address_of, with_storage
 
 ANSWER_VALUES: Final = 50_000
-"""What a partner's answer may hold where nothing else is said."""
+"""The most values in a partner's answer, by default."""
 _JSON: Final = "application/json"
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _POLL_ANSWER_SECONDS: Final = 30.0
 _FILE_SECONDS: Final = 60.0
 _FILE_MAX: Final = 64 * 1024 * 1024
 _POLLS_A_SECOND: Final = 1000
-"""What all runs that wait may ask together: ten thousand of them must not take more than a part of a core."""
+"""The polls of all waiting runs together: ten thousand of them must take only a part of a core."""
 _OF_A_CREDENTIAL: Final = frozenset({401, 402, 403})
-"""What a partner's status says of the credential it was shown: not known, not paid for, not allowed."""
+"""The statuses of a partner that are about the credential: unknown, unpaid, not allowed."""
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 def _unnoted() -> None:
-    """Where nobody counts polls."""
+    """The default for callers that do not count polls."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Order(msgspec.Struct, frozen=True):
 class Exchange:
     """Speaks to every partner that has a file. An answer in JSON may hold `answer_values`, or it cannot be read.
 
-    `tell_refused` hears of each credential of ours that a partner does not take: its provider, its label, the status.
+    `tell_refused` is called with each credential of ours that a partner refuses: its provider, its label, the status.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Exchange:
         """The partners that can be called with a credential of ours."""
 
     def missing_settings(self, provider: str) -> tuple[str, ...]:
-        """What an operator must set before a partner can be called."""
+        """The settings that an operator must make before a partner can be called."""
         lacking = () if self._credentials.all(provider) else ("key",)
         return tuple(provider_setting(provider, option) for option in (*lacking, *self.providers[provider].missing))
 
@@ -119,7 +119,7 @@ class Exchange:
         return found is not None and found.protocol is Protocol.SYNC_BYTES
 
     def stored(self, provider: str, place: str) -> tuple[str, Mapping[str, str]] | None:
-        """Where something is read that a partner has written to the operator's storage, and with which headers."""
+        """The address and the headers for reading what a partner has written to the operator's storage."""
         found = self.providers[provider]
         address = None if found.storage is None else address_of(found.storage, place)
         if found.storage is None or address is None:
@@ -139,7 +139,7 @@ class Exchange:
         return None if found is None else found.calls.get(call)
 
     async def send(self, order: Order, credential: Credential) -> Outcome | Accepted:
-        """Send an order and bring back what it ends in, or the handle under which the partner goes on with it.
+        """Send an order and return its outcome, or the handle under which the partner goes on with it.
 
         A handle must be made durable before it is followed.
         """
@@ -209,7 +209,7 @@ class Exchange:
             return False
         polling, parts, shown = known
         try:
-            if cancel.method == "DELETE":  # of work that has ended, it would delete the result that is to be paid
+            if cancel.method == "DELETE":  # after the end of the work, it would delete the result that is to be paid
                 reading, _ = await self._ask(order, polling.asking, parts, shown)
                 if not isinstance(reading, Pending):
                     return not (isinstance(reading, Failed) and _may_pass(reading, polling))
@@ -247,7 +247,7 @@ class Exchange:
         while time.monotonic() < give_up_at:
             await asyncio.sleep(max(pause, self._following / _POLLS_A_SECOND))
             pause = min(pause * polling.slower_by, polling.at_most_every)
-            # Nothing of an answer is kept but its meaning: thousands of runs may wait.
+            # Only the meaning of an answer is kept, as thousands of runs may wait.
             note_poll()
             reading, status = await self._ask(order, asking, parts, credential)
             answered = answered if status is None else status
@@ -312,7 +312,7 @@ class Exchange:
         return await self._answers.read(order.owner_id, answered, redactor, self._answer_values)
 
     def _of_credential(self, provider: Provider, credential: Credential, outcome: Outcome) -> Outcome:
-        """What a call ended in, where that may be about whom it was shown: an operator's problem, or the caller's."""
+        """The outcome of a call that may be about its credential: a problem of the operator, or of the caller."""
         if not isinstance(outcome, Failed) or not isinstance(outcome.fault, ProviderError):
             return outcome
         status = outcome.upstream_status
@@ -334,7 +334,7 @@ class Exchange:
         return self._credentials.headers(credential, request)
 
     async def _download(self, url: str) -> tuple[str, bytes]:
-        """A file a caller names by a link: only from public addresses, and only so large."""
+        """A file that a caller names by a link, from public addresses only, and of bounded size."""
         pieces: list[bytes] = []
         try:
             received = await self._transport.fetch(
@@ -362,13 +362,13 @@ def _fill_in(template: str, parts: Mapping[str, str]) -> str:
 
 
 def _path(asking: Asking, parts: Mapping[str, str]) -> str:
-    """Where to ask: the address the partner named, or what stands in for one that it did not name."""
+    """The path to poll: the address that the partner named, or the path to use where it named none."""
     named = asking.path[1:].partition("}")[0]
     return asking.path if asking.otherwise is None or named in parts else asking.otherwise
 
 
 def _address(provider: Provider, path: str, parts: Mapping[str, str]) -> str | None:
-    """Where to ask: below the partner's own address, or at one of its answers' where it may send us."""
+    """The URL to poll: below the partner's own address, or one from its answer that may be followed."""
     if path.startswith("/"):
         return provider.base_url + _fill_in(path, parts)
     part, _, rest = path[1:].partition("}")

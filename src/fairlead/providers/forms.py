@@ -26,7 +26,7 @@ class UnusableFileError(Exception):
 
 
 async def write_form(form: Form, body: bytes, download: Download) -> tuple[str, bytes] | Failed:
-    """The content type and the bytes of a form; a failure when a file cannot be had."""
+    """The content type and the bytes of a form; a failure when a file cannot be fetched."""
     document: dict[str, object] = jiter.from_json(body)
     boundary = secrets.token_hex(16)
     pieces: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Which credentials of which partners cool down: for a while after some failures in a row; then one call is a probe."""
+"""Cooldowns of credentials: after failures in a row a credential is not used for a while; then one call is a probe."""
 
 import enum
 import time
@@ -11,7 +11,7 @@ from fairlead.providers.spec import Cooldown
 
 
 class Health(enum.Enum):
-    """Whether calls go to a partner under a credential."""
+    """The health of a credential."""
 
     WELL = "well"
     COOLING_DOWN = "resting"
@@ -20,7 +20,7 @@ class Health(enum.Enum):
 
 
 class Failures(msgspec.Struct):
-    """How often a credential has failed in a row, and until when it cools down or is tried (seconds)."""
+    """How often a credential has failed in a row, and until when it cools down or a probe is under way (seconds)."""
 
     number: int = 0
     cooldown_until: float = 0.0
@@ -32,10 +32,10 @@ CredentialRef = tuple[str, str]
 
 
 class Healths:
-    """The health of every credential that calls use. `tell` hears of each change; `now` is monotonic, in seconds.
+    """The health of every credential that calls use. `tell` is called with each change; `now` is monotonic, in seconds.
 
-    Failures are those that say something of the partner: no connection, no answer, a 5xx, no room. A probe that never
-    reports back (its run was cancelled) is given up after the length of a cooldown, so that no credential stays unused.
+    Failures that count are about the partner: no connection, no answer, a 5xx, no room. A probe that never reports back
+    (its run was cancelled) is given up after the length of a cooldown, so that no credential stays unused.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Healths:
         self._tell = tell
         self._now = now
         self.failing: Final[dict[CredentialRef, Failures]] = {}
-        """Those whose last call failed: while it is empty, everything is well and any credential may be used."""
+        """Credentials whose last call failed: while it is empty, any credential may be used."""
 
     def of(self, ref: CredentialRef) -> Health:
         """The health of a credential."""
@@ -66,13 +66,13 @@ class Healths:
             self._tell(ref, Health.TRIED)
 
     def succeeded(self, ref: CredentialRef) -> None:
-        """A call was answered in a way that says the partner is there."""
+        """A call was answered in a way that shows that the partner works."""
         record = self.failing.pop(ref, None)
         if record is not None and record.cooldown_until > 0.0:
             self._tell(ref, Health.WELL)
 
     def failed(self, ref: CredentialRef, cooldown: Cooldown) -> None:
-        """A call failed for the partner's sake."""
+        """A call failed because of the partner."""
         record = self.failing.setdefault(ref, Failures())
         record.number += 1
         if record.cooldown_until > 0.0 or record.number >= cooldown.after:
@@ -81,7 +81,7 @@ class Healths:
             self._tell(ref, Health.COOLING_DOWN)
 
     def end_cooldown(self, ref: CredentialRef) -> bool:
-        """End a cooldown, because an operator knows better; False where there is none."""
+        """End a cooldown on an operator's request; False where there is none."""
         record = self.failing.get(ref)
         if record is None or record.cooldown_until == 0.0:
             return False

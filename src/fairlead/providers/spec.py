@@ -1,6 +1,6 @@
-"""Provider files: everything there is to know about a partner, as data (docs/provider-files.md).
+"""Provider files: all facts about a partner, as data (docs/provider-files.md).
 
-A partner that cannot be said here needs a new word here first, and two partners that would use it; there is no code
+A partner that cannot be described needs a new field here first, and two partners that would use it; there is no code
 per partner.
 """
 
@@ -25,7 +25,7 @@ class Protocol(enum.StrEnum):
 
 
 class Meaning(enum.StrEnum):
-    """What a sign in an answer means."""
+    """The meaning of a sign in an answer."""
 
     INVALID = "invalid"
     REFUSED = "refused"
@@ -37,7 +37,7 @@ class Meaning(enum.StrEnum):
 
 
 class Scheme(enum.StrEnum):
-    """How a partner is shown who calls."""
+    """How a partner is shown a credential."""
 
     NONE = "none"
     HEADER = "header"
@@ -101,7 +101,7 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Polling(msgspec.Struct, frozen=True):
-    """How a submitted task is asked about: where, how often, and how its status is read.
+    """How a submitted task is polled: where, how often, and how its status is read.
 
     `absent` among the texts stands for a status that is not there. An answer with one of `pending_status` is pending
     whatever it says, and one with one of `retried_status` says nothing of the work, as when the partner's replicas do
@@ -167,7 +167,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """How often a call that the partner certainly did not take is sent again, and how long is waited (seconds)."""
+    """How often a call that the partner certainly did not take is sent again, and the pauses between (seconds)."""
 
     times: int = 2
     first: float = 0.5
@@ -196,11 +196,11 @@ class Storage(msgspec.Struct, frozen=True):
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """A partner: where it is, how it is authenticated to, what it offers, and how its failures look.
+    """A partner: its address, its authentication, its calls, and the form of its failures.
 
-    `hosts` are where its answers may send us with our credential, `asset_hosts` where without; its own address is
-    always among them. `variables` are parts of the address that an operator gives. An `is_alternate` provider can be
-    named in `model_provider`.
+    `hosts` may be followed from its answers with our credential, `asset_hosts` without; its own address is always among
+    them. `variables` are parts of the address that an operator gives. An `is_alternate` provider can be named in
+    `model_provider`.
     """
 
     name: str
@@ -221,12 +221,12 @@ class Provider(msgspec.Struct, frozen=True):
 
     @property
     def wants_credential(self) -> bool:
-        """Whether it is shown who calls."""
+        """Whether it requires a credential."""
         return self.auth.scheme is not Scheme.NONE
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The parts of the address nobody has given yet."""
+        """The parts of the address that are not set yet."""
         return tuple(name for name in self.variables if "{" + name + "}" in self.base_url)
 
     def at(self, base_url: str) -> "Provider":
@@ -251,7 +251,7 @@ class Provider(msgspec.Struct, frozen=True):
         return replace(self, storage=replace(self.storage, place=place.rstrip("/")))
 
     def may_follow(self, url: str, *, with_credential: bool) -> bool:
-        """Whether an address in an answer of this partner may be followed (an answer must not send us anywhere)."""
+        """Whether an address in an answer of this partner may be followed: only some hosts are trusted."""
         try:
             found, own = urlsplit(url), urlsplit(self.base_url)
         except ValueError:  # a partner's text need not be an address

@@ -218,7 +218,7 @@ Problem = tuple[list[str], str]
 
 
 def _problems(read: _ProviderFile) -> list[Problem]:
-    """What the parts of a file contradict each other in, each with where it stands."""
+    """Contradictions between the parts of a file, each with its place."""
     found: list[Problem] = []
     if not is_provider_segment(read.provider):
         found.append((["provider"], f"{read.provider!r} is not a provider name"))
@@ -259,7 +259,7 @@ def _call_problems(call: _CallFile) -> list[Problem]:
 
 
 def _address_problems(call: _CallFile) -> list[Problem]:
-    """What a path says that nothing stands for, and what fields of the body cannot stand there."""
+    """Placeholders of a path without a value, and fields of the body that cannot be in a path."""
     placeholders = set(_PLACEHOLDER.findall(call.path))
     strange = sorted(placeholders - {"model", *call.in_path})
     found: list[Problem] = []
@@ -291,7 +291,7 @@ def _poll_problems(poll: _PollFile, parts: set[str]) -> list[Problem]:
 
 
 def _optional(poll: _PollFile | None) -> set[str]:
-    """The part of a handle that may be missing: the address that `otherwise` stands in for."""
+    """The part of a handle that may be missing: the address that `otherwise` replaces."""
     return set(_PLACEHOLDER.findall(poll.path.partition("/")[0])) if poll is not None and poll.otherwise else set()
 
 
@@ -307,7 +307,7 @@ def _cancel_problems(cancel: _CancelFile | None, parts: set[str]) -> list[Proble
 
 
 def _placeholders(asking: _PollFile | _ResultFile | _CancelFile | None) -> set[str]:
-    """What is to be filled in of a request about submitted work."""
+    """The placeholders in a request about submitted work."""
     if asking is None:
         return set()
     return set(_PLACEHOLDER.findall(msgspec.json.encode([asking.path, asking.body]).decode()))

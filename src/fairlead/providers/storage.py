@@ -1,7 +1,7 @@
 """Storage of an operator's into which a partner writes what it makes, and answers with places in it (R-36).
 
-A call names the operator's place, with a folder for each run; what the partner then says it has written there is read
-with our credential, and with nothing else's.
+A call names the operator's place, with a folder for each run; what the partner reports to have written there is read
+with our credential, and nothing outside it is.
 """
 
 from typing import Final
@@ -22,12 +22,12 @@ def with_storage(storage: Storage, body: bytes, run_id: str) -> bytes:
         return body
     try:
         return _with_text(body, storage.at, f"{storage.place}/{run_id}/")
-    except msgspec.DecodeError:  # it has something else where the place belongs: the partner will say so
+    except msgspec.DecodeError:  # it has another value in the place's position, which the partner will report
         return body
 
 
 def address_of(storage: Storage, place: str) -> str | None:
-    """Where something is read that was written at a place; None where that is not the operator's."""
+    """The address for reading what was written at a place; None where the place is not the operator's."""
     if storage.place is None or not place.startswith(f"{storage.place}/"):
         return None
     return f"{storage.read_from}/{quote(place.removeprefix(f'{storage.scheme}://'))}"

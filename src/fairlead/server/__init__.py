@@ -1,4 +1,4 @@
-"""A server: its settings, everything that it is wired of, the web server in front, and its life from start to end.
+"""A server: its settings, its wiring, the web server in front, and its life from start to end.
 
 `read_settings` (settings) reads the options, `installation` the folders, secrets and providers they name;
 `running_server` (lifecycle) wires all of it, in the order of `base`, `runs`, `jobs` and `http_app`, and stops it in the

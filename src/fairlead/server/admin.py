@@ -45,14 +45,14 @@ from fairlead.server.settings import SETTINGS, BadSettingError, Settings
 _LOGINS: Final = (Quota(Span.MINUTE, 10), Quota(Span.DAY, 500))
 """How often an address may try to sign in.
 
-A key has 256 bits of chance in it, so this bounds the work that a stranger can cause rather than guessing.
+A key has 256 random bits, so this bounds the load that a stranger can cause rather than guessing.
 """
 
 
 def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, stack: AsyncExitStack) -> AdminApi:
     """Make the administration API.
 
-    What it reads and changes goes through a database whose outages are told to callers as 503.
+    It uses a database whose outages callers see as 503.
     """
     database = AnsweringDatabase(base.database)
     sessions = Sessions(database, base.authenticator, base.clock)
@@ -93,7 +93,7 @@ def _upkeep(settings: Settings, base: Base, database: AnsweringDatabase, stack: 
 
 
 def _shown_settings(settings: Settings) -> list[SettingShown]:
-    """Every setting with its value, but for those that may be secrets; keys at providers are no settings of a name."""
+    """Every setting with its value, except those that may be secrets; keys at providers are not among them."""
     shown: list[SettingShown] = []
     for option in fields(Settings):
         if option.name not in SETTINGS:
@@ -113,7 +113,7 @@ def _shown_settings(settings: Settings) -> list[SettingShown]:
 
 
 def _text(value: object) -> str | None:
-    """A value about as it is written in the environment; None for one that is empty."""
+    """A value as it would be written in the environment; None for an empty one."""
     match value:
         case None:
             return None

@@ -1,4 +1,4 @@
-"""What everything else stands on: the data directory, the database, the catalog, partners, assets, credentials."""
+"""The base of everything else: the data directory, the database, the catalog, partners, assets, credentials."""
 
 import asyncio
 import os
@@ -81,7 +81,7 @@ _FIRST_SECONDS: Final = 5.0
 class Assets(msgspec.Struct, frozen=True):
     """Parts of the server for the assets of results. `store` says whether `blobs` are the installation's.
 
-    `direct` makes links straight to the store, where they are wanted.
+    `direct` makes links straight to the store, if that is enabled.
     """
 
     blobs: StoredBlobs
@@ -92,12 +92,12 @@ class Assets(msgspec.Struct, frozen=True):
     sweeper: AssetSweeper
 
     def has_store(self) -> bool:
-        """Whether what work makes would be found by every server; else nothing is claimed that waits in a queue."""
+        """Whether every server would find the files that work makes; otherwise no queued work is claimed."""
         return self.store.state is StoreState.OURS
 
 
 class Base(msgspec.Struct, frozen=True):
-    """What everything else stands on.
+    """The base of everything else.
 
     `alone` says that no other server can share the database, `has_api` that callers are answered here; `readers` read
     callers' documents. `database` waits for a database server that is away for a moment; `prompt_database` is the same
@@ -123,7 +123,7 @@ class Base(msgspec.Struct, frozen=True):
 
 
 class Jobs(msgspec.Struct, frozen=True):
-    """The execution of workflows, as the rest of the server sees it; None on a server without the engine."""
+    """The execution of workflows for the rest of the server; None on a server without the engine."""
 
     apis: Callable[[], tuple[MountedApi, ...]]
     """Makes the APIs that show it, where callers are answered."""
@@ -132,7 +132,7 @@ class Jobs(msgspec.Struct, frozen=True):
     entries_waiting: Callable[[], int]
     """How many entries of jobs are not durable yet."""
     verbs: JobVerbs
-    """What the administration API can do about jobs."""
+    """The jobs part of the administration API."""
     deployments: Deployments
 
 
@@ -145,9 +145,9 @@ async def ready_base(
     *,
     has_api: bool = True,
 ) -> Base:
-    """Prepare what runs and the HTTP application are built on; the stack stops it. BadSettingError.
+    """Prepare the base of runs and the HTTP application; the stack stops it. BadSettingError.
 
-    Without an API nothing is made that is given out once: the first keys, and the secret that servers share.
+    Without an API the first keys and the servers' secret are not made, because they are shown only once.
     """
     verifier = _verifier(settings, stack)
     prepare_data(settings)
@@ -187,13 +187,13 @@ async def ready_base(
 
 
 def describe_build(settings: Settings) -> Build:
-    """Which program this is, for its metrics."""
+    """The build of this program, for its metrics."""
     kind = "postgresql" if file_of(settings.database_url()) is None else "sqlite"
     return Build(fairlead.__version__, HEAD, platform.python_version(), kind)
 
 
 def _check_names(settings: Settings, found: Partners, observe: Observer) -> None:
-    """Tell of variables that are no settings; BadSettingError where a pool is said to be of a provider there is not."""
+    """Report variables that are no settings; BadSettingError where a rule of a pool names an unknown provider."""
     for variable, meant in strange_variables(os.environ, found.providers):
         observe(SettingUnknown(variable, meant))
     if unknown := settings.pools.unknown_providers(found.providers):
@@ -201,7 +201,7 @@ def _check_names(settings: Settings, found: Partners, observe: Observer) -> None
 
 
 def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> Observer:
-    """Make the logs, the metrics and, where they are wanted, the traces listen, as one observer."""
+    """Make one observer of the logs, the metrics and, if enabled, the traces."""
     readable = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     logs = Logs(settings.log_level, readable=readable)
     stack.callback(logs.close)
@@ -236,7 +236,7 @@ def known_hosts(settings: Settings) -> KnownHosts:
 
 
 def credential_reader(settings: Settings) -> CredentialReader:
-    """What reads the credentials of calls: the prefix of API keys, and the cookies of sessions."""
+    """The reader of credentials: API keys with their prefix, and the cookies of sessions."""
     return CredentialReader(
         settings.key_prefix, SessionCookies(BaseUrls(settings.public_base_url, settings.trusted_proxies))
     )
@@ -248,7 +248,7 @@ def header_names(settings: Settings) -> HeaderNames:
 
 
 def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> Partners:
-    """Every provider where it is called; the programs among them are kept available."""
+    """Every provider at the address where it is called; partner programs are kept available."""
     programs = {
         module: PartnerProgram(module, observe)
         for module, is_wanted in ((PROCEDURAL, settings.local_partner), (SIMULATOR, settings.simulate))
@@ -301,7 +301,7 @@ async def _assets(
 
 
 async def _prove_first(shared: SharedStore, gate: StoreGate) -> None:
-    """Look at the store before anything is done, but wait no longer for one that does not answer than people would."""
+    """Check the store before anything else, but do not wait long for one that does not answer."""
     try:
         async with asyncio.timeout(_FIRST_SECONDS):
             await shared.prove()
@@ -324,7 +324,7 @@ def _rate_windows(
 ) -> RateWindows:
     quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
     windows = RateWindows(database, quotas, clock, observe)
-    stack.push_async_callback(windows.share)  # what was counted since the janitor's last round
+    stack.push_async_callback(windows.share)  # the counts since the janitor's last turn
     return windows
 
 
@@ -378,7 +378,7 @@ def _listed_issuers(settings: Settings) -> Iterator[TokenIssuer]:
 
 
 def _token_issuer(settings: Settings, keys: KeySource) -> TokenIssuer:
-    """Whose tokens are believed; BadSettingError where the settings do not say it."""
+    """The trusted issuer; BadSettingError where the settings are incomplete."""
     lacking = [
         name
         for name, value in (

@@ -1,4 +1,4 @@
-"""Where an installation keeps its files: the place that the settings name, opened for a server or for a command."""
+"""The store for files that the settings name, opened for a server or for a command."""
 
 import os
 import tempfile
@@ -46,7 +46,7 @@ def files_folder(settings: Settings) -> Path:
 
 
 def shown_place(settings: Settings) -> str:
-    """Where files are kept, as an operator knows it."""
+    """The place of the files, in words for an operator."""
     bucket = bucket_of(settings)
     if bucket is None:
         return str(files_folder(settings))
@@ -54,7 +54,7 @@ def shown_place(settings: Settings) -> str:
 
 
 def spool_folder(settings: Settings) -> Path:
-    """Where files are that are being written; on the file system of the folder they are kept in, where it is one."""
+    """The folder of files that are being written; on the file system of the store, where that is a folder."""
     return files_folder(settings) / "spool"
 
 
@@ -98,7 +98,7 @@ def ready_blobs(settings: Settings, report: Callable[[BlobLostError], None], gat
 
 
 def stored_blobs(settings: Settings) -> StoredBlobs | None:
-    """The stored files, for a command: nothing is made. None where there is no folder of them here."""
+    """The stored files, for a command, which makes no folder. None where there is none here."""
     if (bucket := bucket_of(settings)) is not None:
         try:
             return open_bucket(bucket, Path(tempfile.gettempdir()))

@@ -27,7 +27,9 @@ _NOTHING: Final = Report()
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """What holds of the engine's processes. `refusal` says why no node pack is loaded, `packs` is their folder if so.
+    """The confinement of the engine's processes.
+
+    `refusal` says why no node pack is loaded, in which case `packs` is their folder.
 
     `policies` is None where the settings turn confinement off.
     """
@@ -39,7 +41,7 @@ class Confinement(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
     def summary(self) -> dict[str, object]:
-        """What operators' tools are shown; none of it is secret."""
+        """The document for operators' tools; none of it is secret."""
         mechanisms = {mechanism.name: mechanism.is_held for mechanism in self.report.mechanisms}
         told: dict[str, object] = {"mode": self.mode, "mechanisms": mechanisms}
         return told if self.refusal is None else {**told, "node_packs_refused": self.refusal}
@@ -71,7 +73,7 @@ async def ready_confinement(settings: Settings) -> Confinement:
 
 
 def examine_confinement(settings: Settings) -> Confinement:
-    """As above. The calling thread waits for a probe, a tenth of a second."""
+    """The same. The calling thread waits for a probe, a tenth of a second."""
     packs, mode = packs_folder(settings), settings.engine_confinement
     if mode == CONFINEMENT_OFF:
         return Confinement(mode, packs=packs)
@@ -94,7 +96,7 @@ def examine_confinement(settings: Settings) -> Confinement:
 
 
 def _policy(settings: Settings, packs: Path | None) -> Policy:
-    """What every host may, as far as it is known before one starts."""
+    """The policy of every host, as far as it is known before one starts."""
     database = file_of(settings.database_url())
     secrets = (settings.data, *(() if database is None else (database,)))
     folders = (

@@ -1,4 +1,4 @@
-"""How a server comes to its stop: who is told, what is waited for, and how long all of that may take together."""
+"""How a server stops: who is told, what is waited for, and how long all of that may take together."""
 
 import time
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from typing import Final
 class Drain:
     """Counts the `seconds` that a stopping server waits for what is under way, from the moment it begins to stop.
 
-    Before that it says for `pause_seconds` that it is about to, and takes calls as ever: load balancers need as long
-    to hear of it. Parts of the server say what they do at either moment, and whether they have something under way.
+    Before that it announces the stop for `pause_seconds` and goes on taking calls, because load balancers need as long
+    to notice. Parts of the server register functions for both moments, and whether they have something under way.
     """
 
     def __init__(self, seconds: float, pause_seconds: float = 0.0) -> None:
@@ -32,14 +32,14 @@ class Drain:
         self._busy.append(is_busy)
 
     def announce(self) -> None:
-        """Say that the server is about to stop; doing it again changes nothing."""
+        """Announce that the server is about to stop; doing it again changes nothing."""
         if not self.is_announced:
             self.is_announced = True
             for announce in self._told_first:
                 announce()
 
     def begin(self) -> None:
-        """Begin to count, and tell everybody; doing it again changes nothing."""
+        """Begin the stop, and tell all parts; doing it again changes nothing."""
         if self._until is None:
             self.announce()
             self._until = time.monotonic() + self._seconds
@@ -52,7 +52,7 @@ class Drain:
         return any(is_busy() for is_busy in self._busy)
 
     def left(self) -> float:
-        """What is left of the time, in seconds; it begins where it has not."""
+        """What is left of the time, in seconds; begins the stop, if it has not begun."""
         self.begin()
         return max(0.0, (self._until or 0.0) - time.monotonic())
 

@@ -49,9 +49,9 @@ async def ready_hosts(
 
 
 async def try_node_packs(settings: Settings, confinement: Confinement, scratch: Path) -> Sequence[PackReport]:
-    """How each node pack fares in a process like those of a server. EngineUnavailableError where none can be started.
+    """The reports about loading each node pack in a process like those of a server.
 
-    `scratch` is a folder for what is written meanwhile.
+    EngineUnavailableError where none can be started. `scratch` is a folder for temporary files.
     """
     hosts = Hosts(await asyncio.to_thread(host_settings, settings, confinement, scratch), b"[]", lambda _: None)
     try:
@@ -62,7 +62,7 @@ async def try_node_packs(settings: Settings, confinement: Confinement, scratch: 
 
 
 def host_settings(settings: Settings, confinement: Confinement, scratch: Path) -> HostSettings:
-    """What the engine hosts of an installation are given."""
+    """The options of an installation's engine hosts."""
     return HostSettings(
         scratch=scratch.resolve(),
         places=settings.engine_hosts,

@@ -97,7 +97,7 @@ def operator_application(
 def operator_handlers(
     settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness: Readiness, overview: Overview
 ) -> OperatorHandlers:
-    """What answers the operator's routes."""
+    """The handlers of the operator's routes."""
 
     async def page() -> tuple[bytes, str]:
         return metrics.page(await overview.look()), CONTENT_TYPE
@@ -111,7 +111,7 @@ def operator_handlers(
 
 
 def describe_served(settings: Settings) -> Served:
-    """What stands in the OpenAPI document of an installation with these settings."""
+    """The content of the OpenAPI document of an installation with these settings."""
     open_jobs = settings.jobs_surface == SELF_HOSTED and settings.static_token is None
     return Served(
         header_names(settings),

@@ -45,7 +45,7 @@ _PROVIDER_OPTION: Final = re.compile(r"key(_[0-9]{1,2})?(_weight)?|base_url")
 _ALIKE: Final = 0.75
 """How similar a variable must be to a setting to be taken for a misspelling of it, from 0 to 1."""
 _SIMULATED_PAIR: Final = "id-5f3a9c1e7b20:secret-8d41f6b2a97c"
-"""Words that no answer of the simulator says: what partners repeat of a credential is taken out of their answers."""
+"""Words that no answer of the simulator contains, because credentials are removed from answers of partners."""
 _SIMULATED: Final = {
     Scheme.HEADER: _SIMULATED_PAIR,  # some vendors take an id and a secret in one header
     Scheme.PAIR: _SIMULATED_PAIR,
@@ -153,7 +153,7 @@ def authored_flag(settings: Settings) -> str:
 
 
 class FirstKeys(msgspec.Struct, frozen=True):
-    """What a start has made: the API key of the first workspace and the first operator's key; None for one known."""
+    """The keys that a start has made: of the first workspace and of the first operator; None where one existed."""
 
     api: IssuedKey | None
     operator: IssuedKey | None
@@ -175,7 +175,7 @@ def prepare_data(settings: Settings) -> None:
 
 
 def secret_file(settings: Settings) -> Path | None:
-    """Where the server's master secrets are; None where a setting holds them."""
+    """The file of the server's master secrets; None where a setting holds them."""
     return None if settings.secret_key is not None else settings.data / "secret-key"
 
 
@@ -200,7 +200,7 @@ def master_secret(settings: Settings, *, make: bool = True) -> Secrets:
 
 
 def secret_rotation(settings: Settings, secret: Secrets, database: Database, clock: Clock) -> SecretRotation:
-    """What shows and changes the server's master secrets."""
+    """The rotation of the server's master secrets."""
     links_ms = max(round(settings.asset_lifetime_hours * HOUR_MS), settings.file_link_seconds * 1000)
     return SecretRotation(database, secret, secret_file(settings), links_ms, clock)
 

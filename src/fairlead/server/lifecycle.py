@@ -1,4 +1,4 @@
-"""Where everything is wired together: from settings to a running server."""
+"""Wires everything together: from settings to a running server."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ from fairlead.workers.janitor import Janitor
 from fairlead.workers.periodic import watch_loop
 
 _ReadyJobs: TypeAlias = Callable[[Base, Runs, Drain], Awaitable[Jobs]]
-"""Wires and starts what has workflows executed."""
+"""Wires and starts the execution of workflows."""
 
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 _SWITCH_SECONDS: Final = 0.0005
@@ -56,7 +56,7 @@ class RunningServer(msgspec.Struct, frozen=True):
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """What servers and workers have in common: everything behind the HTTP application, started."""
+    """What servers and workers have in common: everything behind the HTTP application, running."""
 
     base: Base
     runs: Runs
@@ -67,7 +67,7 @@ class _Parts(msgspec.Struct, frozen=True):
     drain: Drain
 
     def running(self, application: AsgiApplication) -> RunningServer:
-        """Name what has started, with what answers requests."""
+        """The running server, with the application that answers requests."""
         base = self.base
         return RunningServer(
             application, base.first_keys, base.observe, base.catalog, base.partners.simulator, self.drain

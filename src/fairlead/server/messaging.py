@@ -1,4 +1,4 @@
-"""Messaging as this server has it: which implementation it is, who publishes, and who listens."""
+"""The messaging of this server: its implementation, the publishers, and the listeners."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
@@ -18,7 +18,7 @@ from fairlead.storage.runs.entries import Written
 
 
 class MessagingUnavailableError(Exception):
-    """No server that brings messages can be used; the text says why, without anything secret."""
+    """No messaging server can be used; the text says why, without anything secret."""
 
 
 FOLLOW_SECONDS: Final = 0.5
@@ -28,9 +28,9 @@ FOLLOW_SECONDS: Final = 0.5
 async def ready_messaging(
     settings: Settings, database: Database, observe: Observer, stack: AsyncExitStack
 ) -> Messaging:
-    """Make messaging ready; the stack stops it. The one place that names implementations.
+    """Start messaging; the stack stops it. The one place that names implementations.
 
-    A NATS that cannot be reached keeps nothing from starting.
+    A server also starts without its NATS.
     """
     limits = HubLimits(per_workspace=settings.sockets_per_workspace)
     if not settings.messaging:
@@ -64,7 +64,7 @@ async def try_messaging(settings: Settings) -> tuple[str, float]:
 
 
 def publish_released(wakeups: Wakeups, topic: Topic) -> Callable[[Sequence[Released]], None]:
-    """Return what a journal calls with the work that it has released."""
+    """The function that a journal calls with the work that it has released."""
 
     def publish(released: Sequence[Released]) -> None:
         for one in released:
@@ -74,7 +74,7 @@ def publish_released(wakeups: Wakeups, topic: Topic) -> Callable[[Sequence[Relea
 
 
 def publish_changed_runs(events: EventHub, delete: Callable[[Sequence[str]], None]) -> Callable[[Written], None]:
-    """Return what the journal of runs calls with what it has written; unneeded blobs are passed to `delete`."""
+    """The function that the journal of runs calls with what it has written; unneeded blobs are passed to `delete`."""
 
     def publish(written: Written) -> None:
         for change in written.changed:
@@ -86,14 +86,14 @@ def publish_changed_runs(events: EventHub, delete: Callable[[Sequence[str]], Non
 
 
 def publish_changed_workspace(wakeups: Wakeups) -> Callable[[str], None]:
-    """Return what is called with the id of a workspace whose configuration was changed."""
+    """The function to be called with the id of a workspace whose configuration was changed."""
     return lambda workspace_id: wakeups.publish(Wakeup(Topic.CONFIGURATION_CHANGED, workspace_id))
 
 
 def listen_for_released(
     wakeups: Wakeups, topic: Topic, claim: Callable[[Sequence[Released]], None], stack: AsyncExitStack
 ) -> None:
-    """Have a worker told of work that may be claimed, of whatever pool."""
+    """Tell a worker about work of any pool that may be claimed."""
 
     def tell(found: Sequence[Wakeup]) -> None:
         claim([Released(wakeup.id, wakeup.workspace_id, wakeup.pool) for wakeup in found])
@@ -104,12 +104,12 @@ def listen_for_released(
 def listen_for_cancelled(
     wakeups: Wakeups, topic: Topic, cancel: Callable[[Collection[str]], None], stack: AsyncExitStack
 ) -> None:
-    """Have an executor told of work that is not wanted any more; what is not its own it ignores."""
+    """Tell an executor about cancelled work; it ignores work of other servers."""
     stack.callback(wakeups.listen(topic, lambda found: cancel([wakeup.id for wakeup in found])))
 
 
 def listen_for_changed_workspaces(wakeups: Wakeups, forget: Callable[[str], None], stack: AsyncExitStack) -> None:
-    """Have what is remembered of a workspace forgotten when its configuration was changed."""
+    """Clear the cached data of a workspace when its configuration was changed."""
 
     def forget_all(changed: Sequence[Wakeup]) -> None:
         for wakeup in changed:

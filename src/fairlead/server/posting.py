@@ -1,4 +1,4 @@
-"""Wiring of what tells people and programs: webhooks of runs, and alerts of money."""
+"""Wiring of deliveries: webhooks of runs, and alerts about money."""
 
 from contextlib import AsyncExitStack
 from typing import Final
@@ -26,7 +26,7 @@ _UNUSUAL_SECONDS: Final = 300.0
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """What tells of runs and of money, and what is asked of it."""
+    """The senders of webhooks and alerts, and their logs."""
 
     webhooks: Webhooks
     webhook_secrets: WebhookSecrets
@@ -45,7 +45,7 @@ class Posting(msgspec.Struct, frozen=True):
 
 
 def ready_posting(settings: Settings, base: Base, stack: AsyncExitStack) -> Posting:
-    """Wire what posts; the stack closes its connections."""
+    """Wire the deliveries; the stack closes their connections."""
     allows = allowed_addresses(private=settings.webhook_private_addresses)
     transport = Transport(allows=allows)
     stack.push_async_callback(transport.close)

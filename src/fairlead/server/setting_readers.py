@@ -179,7 +179,7 @@ def nats_servers(text: str) -> tuple[str, ...]:
     try:
         parts = [urlsplit(url) for url in urls]
         hosts = [part.hostname for part in parts if part.port != 0]
-    except ValueError:  # what is said of it may hold a part of the password
+    except ValueError:  # an error message may hold a part of the password
         raise ValueError(
             "has a port that is no number; in a password, characters such as / : @ and # are written as %2F %3A %40 %23"
         ) from None
@@ -196,7 +196,7 @@ def database_url(text: str) -> str:
         raise ValueError("must be sqlite:///PATH or postgresql://…")
     try:
         urlsplit(text).port  # noqa: B018 -- reading it checks it
-    except ValueError:  # what a driver would say of it may hold a part of the password
+    except ValueError:  # a driver's error message may hold a part of the password
         raise ValueError(
             "has a port that is no number; in a password, characters such as / : @ and # are written as %2F %3A %40 %23"
         ) from None

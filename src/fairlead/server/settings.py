@@ -426,14 +426,14 @@ class Settings:
         shown=False,
     )
     provider_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
-    """What is given per provider, as `<name>_<option>` in lower case: keys, weights, addresses and their parts."""
+    """The options of providers, as `<name>_<option>` in lower case: keys, weights, addresses and their parts."""
 
     def database_url(self) -> str:
         """The database's URL, with the default filled in."""
         return self.database or f"sqlite:///{(self.data / 'fairlead.db').absolute()}"
 
     def storage_limits(self) -> StorageLimits:
-        """What a workspace may keep that has no limits of its own."""
+        """The limits of a workspace that has none of its own."""
         return StorageLimits(self.storage_limit_mib * 2**20, self.storage_files)
 
     def provider_keys_of(self, provider: str) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket connection as `serve` runs it: everything has a bound, and what goes to many is written as it is.
+"""uvicorn's WebSocket connection for `serve`: everything has a bound, and encoded broadcasts are written unchanged.
 
 uvicorn leaves open how much a client may send before it is read, how much may wait for one that does not read, and how
 long the end of a connection may take. Compression is off: it would be made again for each of a thousand sockets.
@@ -40,7 +40,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is asked for or in use: pings find out who is gone."""
+        """Whether a WebSocket is requested or in use: pings find out whether the client is still there."""
         return self.handshake_initiated and not self.close_sent and not self.transport.is_closing()
 
     def hang_up(self) -> None:
@@ -85,12 +85,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._fail("So many messages at once are not read.")
 
     def keepalive_timeout(self) -> None:
-        """Close towards a client that is gone; what waits for it would never be sent."""
+        """Close the connection of a client that has left; what waits for it would never be sent."""
         super().keepalive_timeout()
         self.loop.call_later(_FAREWELL_SECONDS, self.transport.abort)
 
     def handle_parser_exception(self) -> None:
-        """Close towards a client that breaks the protocol.
+        """Close the connection of a client that breaks the protocol.
 
         What it goes on to send is thrown away for a moment: a connection that is closed on unread bytes is reset, and
         the client would never read why.
@@ -102,7 +102,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._say_farewell()
 
     def shutdown(self) -> None:
-        """Say goodbye: the server stops."""
+        """Close with the code for a server that stops."""
         self.stop_keepalive()
         if self.handshake_complete:
             self._close(1001, "The server stops.")
@@ -116,7 +116,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 await self.writable.wait()
             self._write(message["frames"])
         elif message["type"] == "websocket.close" and self.handshake_complete:
-            # Not when all before it is sent: to whom that cannot be sent is often who is closed.
+            # Do not wait until everything before it is sent: a client that is closed often no longer reads.
             self._close(message.get("code", 1000), message.get("reason") or "")
         else:
             if self.close_sent:

@@ -1,4 +1,4 @@
-"""uvicorn's connections as `serve` has them: every head has a bound, and whole answers are written at once.
+"""uvicorn's connections for `serve`: every head has a bound, and whole answers are written at once.
 
 Neither uvicorn nor the parser in C below it bounds what a request says before its body: its address, its headers, the
 extensions of its chunks and the headers behind them.
@@ -28,7 +28,7 @@ _PRINTABLE: Final = bytes(range(0x20, 0x7F))
 _SLICE_BYTES: Final = 256 * 1024
 """How much of it is."""
 HEAD_BYTES: Final = 64 * 1024
-"""What the address and the headers of a request may have together."""
+"""The most bytes of the address and the headers of a request together."""
 TARGET_BYTES: Final = 16 * 1024
 FIELDS: Final = 128
 HEAD_SECONDS: Final = 30.0
@@ -36,7 +36,7 @@ HEAD_SECONDS: Final = 30.0
 PIPELINED: Final = 256
 """The requests that may wait behind the one that is answered."""
 _PLAIN_BYTES: Final = 8 * 1024
-"""A head that came within as much needs no counting."""
+"""A head that arrived within as many bytes needs no counting."""
 _FRAMING_PER_BYTE: Final = 16
 FAREWELL_SECONDS: Final = 2.0
 _MALFORMED: Final = "Invalid HTTP request received."
@@ -58,13 +58,13 @@ class LazyEvent(msgspec.Struct, eq=False):
     _is_set: bool = False
 
     def set(self) -> None:
-        """Let go on anyone who waits, now and until it is cleared."""
+        """Let all waiters go on, now and until it is cleared."""
         self._is_set = True
         if self._event is not None:
             self._event.set()
 
     def clear(self) -> None:
-        """Have anyone who comes wait."""
+        """Make later waiters wait."""
         self._is_set = False
         if self._event is not None:
             self._event.clear()
@@ -88,7 +88,7 @@ class WebExchange(RequestResponseCycle):
     answered: _Answered
     """Where it is counted when it has been answered."""
     began: float
-    """When its head had been read, by a clock that nobody sets."""
+    """When its head had been read, by the monotonic clock."""
     _status = LEFT
 
     def take_whole(self) -> bytes | None:
@@ -102,7 +102,7 @@ class WebExchange(RequestResponseCycle):
         return body
 
     def answer_whole(self, status: int, headers: Headers, content: bytes) -> bool:
-        """Write a response at once; False where it has to go through `send`, which knows what to do or to refuse."""
+        """Write a response at once; False where it must go through `send`, which handles or refuses it."""
         if self.response_started or self.flow.write_paused or self.scope["method"] == "HEAD":
             return False
         if len(content) > _WHOLE_MAX:
@@ -146,7 +146,7 @@ class WebExchange(RequestResponseCycle):
 
 
 class _RefusedExchange:
-    """An exchange that was over when it began."""
+    """An exchange that ended when it began."""
 
     response_complete = True
     disconnected = False
@@ -166,7 +166,7 @@ class WebProtocol(HttpToolsProtocol):
     is_leaving: bool = False
     """Whether every answer is the last one of its connection: the next call belongs to another server."""
     head_since: float | None = None
-    """Since when a head is under way that did not come at once, by the clock of the event loop."""
+    """Since when an incomplete head is being received, by the clock of the event loop."""
     _in_head = False
     _is_refused = False
     _received = 0
@@ -174,12 +174,12 @@ class WebProtocol(HttpToolsProtocol):
     _body_bytes = 0
     _trailers = 0
     _pressure: Pressure | None = None
-    """Whether to ask the application if it refuses a call by its head, where it ever does."""
+    """Whether to ask the application if it refuses a call by its head."""
     _wrong: int | None = None
     """The status of the refusal that stops the parser."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, unless there are as many connections as there may be."""
+        """Begin, unless there are too many connections."""
         super().connection_made(transport)
         self._pressure = getattr(self.app, "pressure", None)
         if self.connections_most and len(self.connections) > self.connections_most:
@@ -195,7 +195,7 @@ class WebProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds of a head."""
         if self._is_refused:
-            return  # thrown away: a connection that is closed on unread bytes is reset, and nobody reads why
+            return  # discarded: a connection that is closed with unread bytes is reset, and the caller never reads why
         headers, body = self.headers, self._body_bytes
         received = self._received
         self._received = len(data) if received <= 0 else received + len(data)
@@ -209,7 +209,7 @@ class WebProtocol(HttpToolsProtocol):
                 self.handle_websocket_upgrade()
             else:
                 self._unsupported_upgrade_warning()
-        if self.headers is not headers:  # a request began within these bytes, and what is its own is not known
+        if self.headers is not headers:  # a request began within these bytes, but it is not known where
             self._received = 0
         elif not self._in_head:
             self._received += body - self._body_bytes
@@ -219,7 +219,7 @@ class WebProtocol(HttpToolsProtocol):
             self.head_since = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the parser refuses, or what it was stopped for."""
+        """Refuse a request that the parser refuses, or for which it was stopped."""
         if self._wrong is not None:
             self._refuse(self._wrong)
         elif not self._is_refused:
@@ -228,7 +228,7 @@ class WebProtocol(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def _refuse(self, status: int) -> None:
-        """Answer in plain words where nothing else is being answered, and part."""
+        """Answer in plain text where nothing else is being answered, and close."""
         if self._is_refused or self.transport.is_closing():
             return
         self._is_refused, self.head_since = True, None
@@ -257,10 +257,10 @@ class WebProtocol(HttpToolsProtocol):
         self._wrong = status
         raise ValueError(status)
 
-    # What follows is called by the parser, or takes the place of what uvicorn would do.
+    # The parser calls what follows, or it replaces methods of uvicorn.
 
     def on_message_begin(self) -> None:
-        """Forget the request before."""
+        """Reset the state of the request before."""
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
@@ -274,7 +274,7 @@ class WebProtocol(HttpToolsProtocol):
             self._stop(414)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. Those behind a body, which would come too late for anybody, are dropped."""
+        """Take a header. Those after a body, which come too late, are dropped."""
         headers = self.headers
         if not self._in_head or len(headers) >= FIELDS:
             self._count_trailer()
@@ -285,7 +285,7 @@ class WebProtocol(HttpToolsProtocol):
         headers.append((name, value))
 
     def _count_trailer(self) -> None:
-        """Bound the headers behind a body, and refuse one too many before it."""
+        """Bound the headers after a body, and refuse too many before it."""
         self._trailers += 1
         if self._in_head or self._trailers > FIELDS:
             self._stop(431)
@@ -349,12 +349,12 @@ class WebProtocol(HttpToolsProtocol):
             self.on_response_complete,
         )
         exchange.answered, exchange.began = self.answered, time.monotonic()
-        # Weakly: each would else keep the other until the garbage collector comes.
+        # A weak reference: otherwise each would keep the other until the garbage collector runs.
         scope[WHOLE] = weakref.proxy(exchange)  # type: ignore[typeddict-unknown-key]
         return exchange
 
     def _answer_at_once(self, scope: HTTPScope, status: int, headers: Headers, content: bytes) -> None:
-        """Refuse a call whose body, which is on its way, nobody will read."""
+        """Refuse a call whose body, which is still arriving, will not be read."""
         self.cycle = cast("RequestResponseCycle", _RefusedExchange())
         lines = map(b": ".join, (*self.server_state.default_headers, *headers))
         self.transport.write(STATUS_LINE[status] + b"\r\n".join(lines) + b"\r\n\r\n" + content)
@@ -381,7 +381,7 @@ class WebProtocol(HttpToolsProtocol):
         }
 
     def on_message_complete(self) -> None:
-        """Read on: uvicorn paused for a large body, and would not hear of the caller's leaving."""
+        """Read on: uvicorn paused for a large body, and would not notice when the caller leaves."""
         if not ((self.parser.should_upgrade() and self._should_upgrade()) or self.cycle.response_complete):
             self.cycle.more_body = False
             self.cycle.message_event.set()
@@ -399,7 +399,7 @@ class WebProtocol(HttpToolsProtocol):
             self._start_asgi_task(*self.pipeline.pop())
 
     def handle_websocket_upgrade(self) -> None:
-        """Become a socket; uvicorn would lose one whose address it cannot read."""
+        """Become a socket; uvicorn would drop one whose address it cannot read."""
         if self.url.isascii():
             super().handle_websocket_upgrade()
         else:
@@ -411,5 +411,5 @@ class WebProtocol(HttpToolsProtocol):
 
 
 def _size(url: bytes, headers: Headers) -> int:
-    """What a head has in bytes, without its separators."""
+    """The size of a head in bytes, without its separators."""
     return len(url) + sum(len(name) + len(value) for name, value in headers)

@@ -1,4 +1,4 @@
-"""uvicorn as `serve` runs it: stopping is success, and no connection may be silent forever."""
+"""uvicorn for `serve`: a stop is a success, and no connection may be silent forever."""
 
 import asyncio
 import itertools
@@ -57,9 +57,9 @@ class WebServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: after a pause, take calls for half the time there is while something is under way; then let them end.
 
-        So /readyz still answers, and says that the server stops. From the beginning each answer is the last one of its
-        connection, so that nobody has one open when the server ends (M-03). Calls that have not ended when the time is
-        up are cancelled and answered so.
+        So /readyz still answers, and reports that the server stops. From the beginning each answer is the last one of
+        its connection, so that none is open when the server ends (M-03). Calls that have not ended in time are
+        cancelled and answered accordingly.
         """
         if self.drain is not None:
             self._protocol.is_leaving = True
@@ -89,7 +89,7 @@ class WebServer(uvicorn.Server):
             await self.on_tick(tick)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after the connections once a second."""
+        """Check the connections once a second."""
         if counter % _TICKS_BETWEEN_LOOKS == 0:
             self._close_silent(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
@@ -107,7 +107,7 @@ class WebServer(uvicorn.Server):
             if exchange is not None and not exchange.response_complete:
                 continue
             known = self._silent.get(connection)
-            # The same last exchange as before: not a byte of a whole request since then.
+            # The same last exchange as before: no complete request since then.
             since = known[1] if known is not None and known[0] is exchange else now
             silent[connection] = (exchange, since)
             patience = self._patience if exchange is None else min(self._patience, self.config.timeout_keep_alive)

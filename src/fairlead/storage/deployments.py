@@ -1,7 +1,7 @@
 """Deployments and their releases as rows.
 
-A deployment changes only with its row locked. One that is deleted keeps its row while jobs name it, and is found by
-nobody but who ends those jobs.
+A deployment changes only with its row locked. A deleted one keeps its row while jobs name it, and is found only in
+order to end those jobs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ from fairlead.storage.db.tables import deployments, jobs, releases, workspaces
 from fairlead.storage.work.table import in_state
 
 _UNFINISHED: Final = sorted(state.value for state in states_before(JobTransition.ABANDON))
-"""The states in which a job of a deleted deployment is still to be ended, or to be told to."""
+"""The states in which a job of a deleted deployment must still be ended, or requested to end."""
 _SERVING: Final = and_(releases.c.deployment_id == deployments.c.id, releases.c.version == deployments.c.serving)
 _PACKS: Final = func.coalesce(releases.c.copies, releases.c.node_packs).label("packs")
 """What a release is executed with."""
@@ -58,7 +58,8 @@ _RELEASES: Final = select(
     releases.c.nodes, releases.c.reason, releases.c.created_at, releases.c.settled_at,
 )  # fmt: skip
 _IS_THERE: Final = deployments.c.deleted_at.is_(None)
-# What is asked every second is in the words of the partial indexes: with parameters no planner would use them.
+# Queries of every second repeat the conditions of the partial indexes literally: with parameters no planner would use
+# them.
 _IS_UNSETTLED: Final = or_(
     *(
         deployments.c.state == literal_column(f"'{state.value}'")
@@ -84,7 +85,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """What an event has made of a deployment."""
+    """The change of a deployment by an event."""
 
     state: DeploymentState
     reason: str | None
@@ -179,7 +180,7 @@ def change_pool(
 
 
 def delete_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> None:
-    """Take a deployment away; its jobs are ended by `abandoned_jobs` and who asks for them. DeploymentFaultError."""
+    """Delete a deployment; callers of `abandoned_jobs` end its jobs. DeploymentFaultError."""
     _locked(connection, workspace_id, deployment_id)
     gone = {"deleted_at": now, "updated_at": now}
     connection.execute(update(deployments).where(deployments.c.id == deployment_id).values(gone))
@@ -194,12 +195,12 @@ def releases_to_prepare(connection: Connection, limit: int) -> Sequence[Release]
 
 
 def deployments_to_probe(connection: Connection, limit: int) -> Sequence[Deployment]:
-    """Deployments with a release that could serve, and which are not ready all the same."""
+    """Deployments that have a release which could serve, but are not ready."""
     return [_deployment(row) for row in connection.execute(_TO_PROBE, {"most": limit}).mappings()]
 
 
 def last_change(connection: Connection) -> tuple[int, int]:
-    """What changes when a deployment changes: how many there are, and when one changed last (ms)."""
+    """A stamp that changes when a deployment changes: how many there are, and when one changed last (ms)."""
     row = connection.execute(_LAST_CHANGE).one()
     return row[0], row[1]
 
@@ -220,7 +221,7 @@ def settle_release(
     now: int,
     copies: Sequence[str] | None = None,
 ) -> Moved | None:
-    """Note that a release is prepared, or why it cannot be; None where that was known, or its deployment is gone.
+    """Record that a release is prepared, or why it cannot be; None where that was known, or its deployment was deleted.
 
     `copies` are those of its packs.
     """
@@ -234,7 +235,7 @@ def settle_release(
     if connection.execute(update(releases).where(preparing).values(settled)).rowcount == 0:
         return None
     if reason is not None:
-        # While an earlier release serves, or is asked whether it can, a later one that failed changes nothing.
+        # While an earlier release serves, or it is checked whether it can, a later one that failed changes nothing.
         return _move(connection, deployment, DeploymentEvent.FAIL, now, reason) if deployment.serving is None else None
     serving = max(version, deployment.serving or 0)
     return _move(connection, deployment, DeploymentEvent.PREPARE, now, serving=serving)
@@ -243,7 +244,7 @@ def settle_release(
 def move_deployment(
     connection: Connection, placement: Placement, event: DeploymentEvent, reason: str | None, now: int
 ) -> Moved | None:
-    """Have something happen to a deployment while a release serves there; None where that changes nothing."""
+    """Apply an event to a deployment while a release serves there; None where that changes nothing."""
     deployment = _lock(connection, deployments.c.id == placement.deployment_id)
     if deployment is None or deployment.serving != placement.release_version:
         return None
@@ -251,7 +252,7 @@ def move_deployment(
 
 
 def note_waiting(connection: Connection, deployment_id: str, reason: str, now: int) -> None:
-    """Say why a deployment is not ready yet, though nothing is decided."""
+    """Record why a deployment is not ready yet, without changing its state."""
     is_waiting = and_(deployments.c.id == deployment_id, _IS_UNSETTLED, deployments.c.reason.is_distinct_from(reason))
     connection.execute(update(deployments).where(is_waiting, _IS_THERE).values(reason=reason, updated_at=now))
 
@@ -284,7 +285,7 @@ def clear_deployment(connection: Connection, deployment_id: str, now: int) -> No
 
 
 def forget_deployments(connection: Connection, limit: int) -> int:
-    """Forget deleted deployments that no job names any more, with their releases; how many."""
+    """Remove deleted deployments that no job names any more, with their releases; returns how many."""
     named = exists().where(jobs.c.workspace_id == deployments.c.workspace_id, jobs.c.deployment_id == deployments.c.id)
     statement = select(deployments.c.id).where(
         deployments.c.deleted_at.is_not(None), deployments.c.cleared_at.is_not(None), ~named
@@ -328,7 +329,7 @@ def _move(
     reason: str | None = None,
     **changes: int,
 ) -> Moved | None:
-    """Follow the table of states, and change some columns beside; None where both change nothing."""
+    """Apply the table of states, and change further columns; None where nothing changes."""
     state = after(deployment.state, event)
     if state is deployment.state and not changes:
         return None
@@ -370,5 +371,5 @@ def copies_in_use(connection: Connection) -> frozenset[str]:
 
 
 def packs_of(kept: str | None) -> PackSet:
-    """A set of packs as it was kept."""
+    """A set of packs, from its stored form."""
     return None if kept is None else msgspec.json.decode(kept, type=tuple[str, ...])

@@ -1,7 +1,7 @@
-"""The registry's rows: publishers, nodes and versions as they are changed and found, and who has changed them.
+"""The registry's rows: publishers, nodes and versions, and the record of who has changed them.
 
-Everything that is changed of a publisher is changed with its row locked, so that nothing is added to one that is being
-deleted. Each change stands in one transaction with the act that tells of it, and with all that lists or finds it.
+All changes of a publisher are made with its row locked, so that nothing is added to one that is being deleted. Each
+change is in one transaction with its record, and with the rows by which it is listed and found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import workflow_files
 
 _FORGOTTEN: Final = "{}"
-"""The document of what was deleted: its number or its id is reserved, and nothing else is kept."""
+"""The document of a deleted entry, of which only the reserved number or id is kept."""
 _SUBJECT_MAX: Final = 200
 _TABLES: Final = {Kind.PUBLISHER: publishers, Kind.NODE: published_nodes}
 _IS_SHOWN: Final = and_(publishers.c.banned_at.is_(None), publishers.c.deleted_at.is_(None))
@@ -90,7 +90,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class UnknownEntryError(Exception):
-    """Nothing in the registry was ever called so."""
+    """Nothing in the registry ever had this id."""
 
 
 def create_publisher(
@@ -98,7 +98,7 @@ def create_publisher(
 ) -> Publisher:
     """Make a publisher, again where its owner has deleted it; RegistryFaultError.
 
-    Servers that make several at the same moment may pass the bound of a workspace by one each.
+    Servers that make several at the same moment may exceed the bound of a workspace by one each.
     """
     values = {"document": _encode(document).decode(), "deleted_at": None, "created_at": now, "changed_at": now}
     before = _publisher(connection, publisher_id, lock=True)
@@ -117,7 +117,7 @@ def create_publisher(
 def change_publisher(
     connection: Connection, actor: Actor, publisher_id: str, document: Mapping[str, object], now: int
 ) -> Publisher:
-    """Put another document in the place of a publisher's; RegistryFaultError."""
+    """Replace the document of a publisher; RegistryFaultError."""
     _lock_own(connection, actor, publisher_id)
     values = {"document": _encode(document).decode(), "changed_at": now}
     connection.execute(update(publishers).where(publishers.c.id == publisher_id).values(values))
@@ -203,7 +203,7 @@ def publish_version(
 def announce_version(
     connection: Connection, actor: Actor, publisher_id: str, node: NodeEntry, new: VersionEntry, now: int, most: int
 ) -> NodeVersion:
-    """Add a version that waits for its archive, or announce it again; its node is made, or changed to what is said.
+    """Add a version that waits for its archive, or announce it again; its node is made, or updated.
 
     RegistryFaultError, also where the number belonged to one that was published.
     """
@@ -293,7 +293,7 @@ def find_version(connection: Connection, node_id: str, version: str | None) -> N
 
 
 def install(connection: Connection, node_id: str, version: str | None) -> NodeVersion | None:
-    """What `find_version` finds; where it finds one, the installation counts."""
+    """Find a version as `find_version` does, and count the installation."""
     found = find_version(connection, node_id, version)
     if found is not None:
         counted = update(published_nodes).where(published_nodes.c.id == node_id)
@@ -302,7 +302,7 @@ def install(connection: Connection, node_id: str, version: str | None) -> NodeVe
 
 
 def set_banned(connection: Connection, kind: Kind, id_: str, now: int, *, banned: bool) -> bool:
-    """Ban something or end its ban; False when nothing has changed. UnknownEntryError."""
+    """Ban an entry or end its ban; False when nothing has changed. UnknownEntryError."""
     owner = _owner_of(connection, kind, id_)
     if owner is None:
         raise UnknownEntryError(f"{kind} {id_}")
@@ -318,19 +318,19 @@ def set_banned(connection: Connection, kind: Kind, id_: str, now: int, *, banned
 
 
 def find_publisher(connection: Connection, publisher_id: str) -> Publisher | None:
-    """A publisher that may be shown; None for one that is banned or deleted, or never was."""
+    """A publisher that may be shown; None for one that is banned, deleted or unknown."""
     row = connection.execute(_PUBLISHERS.where(publishers.c.id == publisher_id, _IS_SHOWN)).mappings().first()
     return None if row is None else _publisher_of(row)
 
 
 def list_publishers(connection: Connection, after: str, limit: int) -> Sequence[Publisher]:
-    """Some of the publishers that may be shown, by id, behind one id."""
+    """Some of the publishers that may be shown, by id, after one id."""
     found = _PUBLISHERS.where(publishers.c.id > after, _IS_SHOWN).order_by(publishers.c.id).limit(limit)
     return [_publisher_of(row) for row in connection.execute(found).mappings()]
 
 
 def find_node(connection: Connection, node_id: str) -> PublishedNode | None:
-    """A node that may be shown; None for one that is banned or deleted, as its publisher, or never was."""
+    """A node that may be shown; None where it or its publisher is banned, deleted or unknown."""
     rows = connection.execute(_listed().where(published_nodes.c.id == node_id)).mappings().all()
     return next(iter(_with_latest(connection, rows)), None)
 
@@ -338,9 +338,9 @@ def find_node(connection: Connection, node_id: str) -> PublishedNode | None:
 def list_nodes(
     connection: Connection, publisher_id: str | None, words: Sequence[str], after: str, limit: int, offset: int = 0
 ) -> Sequence[PublishedNode]:
-    """Some of the nodes that may be shown, by id, behind one id: of one publisher, or all; with all of some words.
+    """Some of the nodes that may be shown, by id, after one id: of one publisher, or all; with all of some words.
 
-    Of those, the first `offset` are passed over.
+    The first `offset` of those are skipped.
     """
     found = _listed().where(published_nodes.c.id > after).order_by(published_nodes.c.id).limit(limit).offset(offset)
     if publisher_id is not None:
@@ -349,7 +349,7 @@ def list_nodes(
 
 
 def count_nodes(connection: Connection, words: Sequence[str], up_to: str) -> tuple[int, int]:
-    """How many nodes may be shown that have all of some words, and how many of them are not behind an id."""
+    """How many nodes may be shown that have all of some words, and how many of them come up to an id."""
     upto = func.count().filter(published_nodes.c.id <= up_to)
     counted = select(func.count(), upto).select_from(published_nodes)
     counted = counted.join(publishers, publishers.c.id == published_nodes.c.publisher_id)
@@ -382,7 +382,7 @@ def list_versions(connection: Connection, node_id: str, before: int | None, limi
 def list_acts(
     connection: Connection, publisher_id: str | None, limit: int, before: int | None = None
 ) -> list[dict[str, object]]:
-    """What was done, the last first: to one publisher and its nodes, or to all; before an act, by its id."""
+    """What was done, the newest first: to one publisher and its nodes, or to all; before an act, by its id."""
     found = select(registry_acts).order_by(registry_acts.c.id.desc()).limit(limit)
     if publisher_id is not None:
         found = found.where(registry_acts.c.publisher_id == publisher_id)
@@ -392,7 +392,7 @@ def list_acts(
 
 
 def _lock_own(connection: Connection, actor: Actor, publisher_id: str) -> None:
-    """Have a publisher to oneself until the end of the transaction; RegistryFaultError for another's."""
+    """Lock a publisher until the end of the transaction; RegistryFaultError for another workspace's."""
     publisher = _publisher(connection, publisher_id, lock=True)
     require(refuse_writing(publisher, publisher_id, actor.workspace_id))
 
@@ -436,7 +436,7 @@ def _refuse_more(connection: Connection, table: Table, which: ColumnElement[bool
 
 
 def _is_first(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:
-    """Insert a row; False where somebody has just been quicker with its id."""
+    """Insert a row; False where its id was taken just before."""
     row = insert_into(connection, table).values(**values)
     return connection.execute(row.on_conflict_do_nothing(index_elements=["id"])).rowcount > 0
 

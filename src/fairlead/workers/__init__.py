@@ -1,4 +1,4 @@
-"""The other way in: what goes on without anybody asking for it.
+"""Background work, which goes on without a call.
 
     work       the loop that claims queued work and has it executed, in turn over workspaces
     janitor    announces the server, takes over from silent ones, and forgets what has expired

@@ -1,4 +1,4 @@
-"""The poster: makes deliveries that are due, some at a time, and forgets old logs: webhooks of runs, and alerts."""
+"""The poster: makes deliveries that are due, some at a time, and deletes old logs: webhooks of runs, and alerts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from fairlead.observing.observations import Observer, UnexpectedError
 
 AT_ONCE: Final = 32
-"""Tries under way at a time: a receiver that does not answer takes one of them for fifteen seconds."""
+"""Attempts at a time: a receiver that does not answer occupies one of them for fifteen seconds."""
 _ROUND_SECONDS: Final = 1.0
 _FORGET_SECONDS: Final = 60.0
 
@@ -17,14 +17,14 @@ D = TypeVar("D")
 
 
 class Deliveries(Protocol[D]):
-    """What is to be delivered: `Webhooks`, `AlertTeller`."""
+    """A source of deliveries: `Webhooks`, `AlertTeller`."""
 
     async def claim(self, limit: int) -> Sequence[D]:
         """Claim up to `limit` deliveries that are due."""
         ...
 
     async def deliver(self, due: D) -> None:
-        """Make one try of a claimed delivery and record it."""
+        """Make one attempt of a claimed delivery and record it."""
         ...
 
     async def forget(self) -> int:
@@ -33,10 +33,10 @@ class Deliveries(Protocol[D]):
 
 
 class Poster(Generic[D]):
-    """Runs until it is cancelled; nothing it meets may end it.
+    """Runs until it is cancelled, whatever errors occur.
 
-    A try that is cancelled with it is made again, by this server's next start or another server, when its claim has
-    run out.
+    An attempt that is cancelled with it is made again, by this server's next start or another server, when its lease
+    has run out.
     """
 
     def __init__(self, deliveries: Deliveries[D], what: str, observe: Observer) -> None:
@@ -47,11 +47,11 @@ class Poster(Generic[D]):
         self._tries: set[asyncio.Task[None]] = set()
 
     def wake(self) -> None:
-        """Look at once: a run has just ended. Otherwise it is looked once a second."""
+        """Look for deliveries at once, because a run has just ended, instead of within a second."""
         self._woken.set()
 
     async def work(self) -> None:
-        """Deliver, and forget."""
+        """Make deliveries and delete old logs, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._deliver())
@@ -67,14 +67,14 @@ class Poster(Generic[D]):
                 due = await self._deliveries.claim(room) if room else ()
                 for delivery in due:
                     self._begin(asyncio.create_task(self._deliveries.deliver(delivery)), fills=len(due) == room)
-            except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
+            except Exception as error:  # noqa: BLE001 -- observed; the next turn tries again
                 self._observe(UnexpectedError(f"deliver {self._what}", error))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ROUND_SECONDS):
                     await self._woken.wait()
 
     def _begin(self, task: asyncio.Task[None], *, fills: bool) -> None:
-        """Keep a try in mind until it ends; where there was no room for more, its end is a reason to look again."""
+        """Keep track of an attempt until it ends; where there was no room for more, its end triggers the next look."""
         self._tries.add(task)
         task.add_done_callback(self._tries.discard)
         if fills:

@@ -12,14 +12,14 @@ _FORGET_EVERY: Final = 120
 
 
 class DeploymentWorker:
-    """Looks after deployments until it is cancelled; nothing it meets may end it."""
+    """Maintains deployments until it is cancelled, whatever errors occur."""
 
     def __init__(self, keeper: DeploymentKeeper, observe: Observer) -> None:
         self._keeper = keeper
         self._observe = observe
 
     async def work(self) -> None:
-        """Look after the deployments until cancelled."""
+        """Maintain the deployments until cancelled."""
         turns = itertools.count()
         try:
             await run_periodically(

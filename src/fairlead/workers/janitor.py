@@ -1,7 +1,7 @@
-"""The janitor: says that this server lives, takes over what others left, shares counts, looks after catalog files.
+"""The janitor: renews this server's lease, takes over work of silent servers, shares counts, reloads catalog files.
 
-It announces its server, takes over and sweeps in tasks of their own: neither a slow store nor a run whose body cannot
-be read yet may make this server look dead.
+The lease, takeovers and sweeps have tasks of their own: neither a slow store nor a run whose body cannot be read yet
+may make this server look dead.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _STRAYS_SECONDS: Final = 30.0
 _FORGET_EVERY: Final = 60
 _SWEEP_SECONDS: Final = 60.0
 _ANNOUNCED_BEFORE: Final = 4
-"""How often a server announces itself in the time after which its runs would be taken."""
+"""How often a server renews its lease within the lease's length."""
 
 
 class Janitor:
-    """Works until it is cancelled; nothing it meets may end it."""
+    """Works until it is cancelled, whatever errors occur."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Janitor:
             group.create_task(self._tend())
 
     async def _recover(self) -> None:
-        """Take over what there is, then look for strays: one after the other, or what is taken over would be one."""
+        """Take over work, then look for strays; in this order, so that work just taken over does not look like one."""
         while await self._queue.take_over():
             pass
         now = asyncio.get_running_loop().time()
@@ -86,7 +86,7 @@ class Janitor:
                 await self._windows.share()
                 if turns:
                     await asyncio.to_thread(self._catalog.reload_if_changed)
-            except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
+            except Exception as error:  # noqa: BLE001 -- observed; the next turn tries again
                 self._observe(UnexpectedError("janitor", error))
             turns += 1
             await asyncio.sleep(_ROUND_SECONDS)

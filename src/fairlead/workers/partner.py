@@ -2,7 +2,7 @@
 
 The program is started when the socket gets its first connection, so a server that never runs a local model never pays
 for it. The socket outlives the program: callers during its start or restart wait instead of being refused. The
-program's standard input is a pipe of ours: when we die, however we die, it ends too.
+program's standard input is a pipe from this process: when this process ends in any way, so does the program.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _STEADY_SECONDS: Final = 30.0
 class PartnerProgram:
     """A program of ours as a child process: the built-in partner, or the partner simulator.
 
-    `module` is run with `--fd` and `--exit-with-stdin`. `token` is what it and we share, new with every start.
+    `module` is run with `--fd` and `--exit-with-stdin`. `token` is a shared secret, new with every start.
     """
 
     def __init__(self, module: str, observe: Observer) -> None:

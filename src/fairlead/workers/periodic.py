@@ -1,4 +1,4 @@
-"""Work that is done again and again until it is cancelled, such as measuring how late the event loop is."""
+"""Runs work periodically until it is cancelled, such as measuring how late the event loop is."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from fairlead.observing.observations import Observer, UnexpectedError
 
 _LOOP_SECONDS: Final = 0.025
-"""How often the event loop is looked at; a delay that is shorter may begin and end between two looks."""
+"""How often the delay of the event loop is measured; a shorter delay may fall between two measurements."""
 
 
 async def run_periodically(

@@ -23,8 +23,7 @@ _CLAIMS_SECONDS: Final = 5.0
 class ReleasedWork:
     """Released runs or jobs that this server may claim, round-robin over workspaces (S-03).
 
-    What does not fit is found later. What was found is forgotten when the next look does not find it: another server
-    has claimed it.
+    What does not fit is found later. What the next search does not find is dropped: another server has claimed it.
     """
 
     def __init__(self, most: int = _WAITING_MAX) -> None:
@@ -32,18 +31,18 @@ class ReleasedWork:
         self._known = set[str]()
         self._found: dict[str, str] = {}
         self.last_workspaces: dict[str, str] = {}
-        """Where in each pool the last look for released work ended; the next begins behind it."""
+        """The workspace in each pool at which the last search for released work ended; the next begins after it."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def tell(self, released: Iterable[Released]) -> None:
-        """Hear of work that may be claimed."""
+        """Add work that may be claimed."""
         for one in released:
             self._add(one.id, one.workspace_id)
 
     def refresh(self, found: Sequence[Released]) -> None:
-        """Take in what a look has found, in place of what the look before found and nobody here has claimed since."""
+        """Replace the unclaimed results of the last search by those of a new one."""
         now = {one.id: one.workspace_id for one in found}
         for id_, workspace_id in self._found.items():
             if id_ not in now and self._waiting.remove(id_, workspace_id):
@@ -52,15 +51,15 @@ class ReleasedWork:
         self.last_workspaces.update((one.pool, one.workspace_id) for one in found)
 
     def take(self) -> tuple[str, str]:
-        """Take what is next, with its workspace. It is known, and so not taken in again, until `forget`."""
+        """Take the next work, with its workspace. It is known, and so not added again, until `forget`."""
         return self._waiting.pop()
 
     def forget(self, id_: str) -> None:
-        """Know work no more that was taken: it may be released again."""
+        """Forget work that was taken, because it may be released again."""
         self._known.discard(id_)
 
     def _add(self, id_: str, workspace_id: str) -> bool:
-        """Take in work that is not known yet; whether it waits now."""
+        """Add work that is not known yet; returns whether it waits now."""
         if id_ in self._known:
             return id_ in self._found
         self._known.add(id_)
@@ -71,9 +70,9 @@ class ReleasedWork:
 
 
 class Chore(msgspec.Struct, frozen=True):
-    """Something else to do at every look, or at every `every`-th.
+    """A further duty at every look, or at every `every`-th.
 
-    `do` does a batch of it, and says how much that was; it is called again until there was nothing.
+    `do` does a batch of it, and returns how much that was; it is called until there was nothing.
     """
 
     do: Callable[[], Awaitable[int | None]]
@@ -94,11 +93,11 @@ def _nothing_awaited() -> Sequence[Released]:
 
 
 class WorkLoop:
-    """Has released work executed while there are `places` for it, until it is cancelled; nothing it meets may end it.
+    """Has released work executed while there are `places` for it, until it is cancelled, whatever errors occur.
 
     Only work of the pools is claimed that the server works for. What was claimed goes on in tasks of its executor,
-    which waits for them when the server stops. `awaited` names the work that other work of this server waits for: a
-    server that stops still claims that.
+    which waits for them when the server stops. `awaited` names work that other work of this server waits for, which a
+    stopping server still claims.
     """
 
     def __init__(
@@ -121,17 +120,17 @@ class WorkLoop:
         places.call_when_free(self._take_next)
 
     def tell(self, released: Sequence[Released]) -> None:
-        """Hear of work that may be claimed by some server. What does not fit is found later."""
+        """Add work that may be claimed by some server. What does not fit is found later."""
         self._released.tell(one for one in released if one.pool in self._pools)
         self._take_next()
 
     def stop(self) -> None:
-        """Claim nothing more but what other work of this server waits for; what was claimed goes on."""
+        """Claim only work that other work of this server waits for; what was claimed goes on."""
         self._is_stopping = True
         self.tell(self._awaited())
 
     async def work(self) -> None:
-        """Look after the queue until cancelled; from then on nothing more is claimed."""
+        """Work on the queue until cancelled; from then on nothing more is claimed."""
         turns = itertools.count()
         doing = f"look after queued {self._queue.kind.noun}"
         try:
@@ -139,7 +138,7 @@ class WorkLoop:
         finally:
             self._is_stopping = True
             self._places.close()
-            if self._tasks:  # work whose claim is being written is begun, and waited for with the others
+            if self._tasks:  # work whose claim is being written is begun, and awaited with the others
                 await asyncio.wait(self._tasks, timeout=_CLAIMS_SECONDS)
 
     async def _look(self, turn: int) -> None:
@@ -185,7 +184,7 @@ class WorkLoop:
         self._take_next()
 
     def _note_end(self, id_: str, reservation: Reservation) -> None:
-        # Known until it has ended: what was read before its claim may name it afterwards, and a second claim of this
+        # It stays known until it has ended: a search from before its claim may return it, and a second claim of this
         # server in the same millisecond would look like the first.
         self._released.forget(id_)
         reservation.give_back()

@@ -1,7 +1,7 @@
 """Sessions of members: begun by a key or by single sign-on, shown by a cookie, ended by time, by hand, or with the key.
 
-A session ends twelve hours after it was begun, and an hour after it was last used. The one who calls the administration
-API is found out here, whichever credential was shown.
+A session ends twelve hours after it was begun, and an hour after it was last used. This module also finds out who calls
+the administration API, whichever credential was shown.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class PersonalKey(msgspec.Struct, frozen=True):
 
 
 class SessionCookie(msgspec.Struct, frozen=True):
-    """The cookie of a session as it was sent by a page of ours; the one who makes this has checked that it was."""
+    """The cookie of a session, sent by a page of ours, which the caller of this has checked."""
 
     text: str
 
@@ -45,7 +45,7 @@ AdminCredential: TypeAlias = PersonalKey | SessionCookie | ApiKey
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where somebody signs in from: an address, and what the browser calls itself."""
+    """Where somebody signs in from: an address, and the browser's name."""
 
     address: str | None
     agent: str | None
@@ -67,7 +67,7 @@ class Sessions:
         self._clock = clock
 
     async def principal(self, credential: AdminCredential) -> Principal:
-        """Who shows a credential; FaultError with Unauthorized, Forbidden or ServiceUnavailable."""
+        """The principal of a credential; FaultError with Unauthorized, Forbidden or ServiceUnavailable."""
         match credential:
             case PersonalKey(text):
                 return (await self._by_personal_key(text))[0]
@@ -85,7 +85,7 @@ class Sessions:
         return await self.begin_for(principal, origin, key_id)
 
     async def begin_for(self, principal: Principal, origin: Origin, key_id: str | None = None) -> BegunSession:
-        """Sign a member in whose identity is proven; with a `key_id` the session ends with that key."""
+        """Sign in a member whose identity is proven; with a `key_id` the session ends with that key."""
         now, cookie = self._clock.now_ms(), make_secret()
         agent = None if origin.agent is None else origin.agent[:_AGENT_MAX]
         new = NewSession(

@@ -1,8 +1,8 @@
-"""Signing members in at an OpenID Connect provider, from the browser's leaving to its coming back.
+"""Signs members in at an OpenID Connect provider, from the redirect to the provider to the one back.
 
-What must be the same at both ends (state, nonce, verifier) waits in the browser, sealed and for ten minutes, so that
-any server of an installation can go on. A member is found by the subject it has signed in as before, or at first by
-an e-mail address that the provider has verified; nobody becomes a member by signing in.
+What must be the same at both ends (state, nonce, verifier) is kept in the browser, sealed and for ten minutes, so that
+any server of an installation can go on. A member is found by the subject of its earlier sign-ins, or at first by an
+e-mail address that the provider has verified; nobody becomes a member by signing in.
 """
 
 import hmac
@@ -28,11 +28,11 @@ _SUBJECT_MAX: Final = 512
 
 
 class SignInRefusedError(Exception):
-    """Nobody is signed in; the text says why, as one of a few words that pages know."""
+    """The sign-in is refused; the text is one of a few reasons that pages know."""
 
 
 class LeavingBrowser(msgspec.Struct, frozen=True):
-    """Where a browser goes to sign in, and what it keeps until it is back."""
+    """The address where a browser signs in, and the cookie that it keeps until it is back."""
 
     url: str
     kept: str
@@ -80,7 +80,7 @@ class SingleSignOn:
     async def finish(
         self, code: str | None, state: str | None, kept: str | None, redirect_uri: str, origin: Origin
     ) -> tuple[BegunSession, str]:
-        """Begin a session for a browser that is back, and say where it was to return to; SignInRefusedError."""
+        """Begin a session for a browser that is back, and return the path that it comes back to; SignInRefusedError."""
         waiting = self._open(kept)
         if waiting is None or not hmac.compare_digest((state or "").encode(), waiting.state.encode()):
             raise self._refuse("expired", "the browser came back too late, or without having left")
@@ -107,7 +107,7 @@ class SingleSignOn:
         return (await self._database.write(work))[0]
 
     def _open(self, kept: str | None) -> _Waiting | None:
-        """What waited in the browser; None where it is not ours, or too old."""
+        """The state that was kept in the browser; None where it is not ours, or too old."""
         try:
             text = self._sealer.open("", _SEALED_AS, bytes.fromhex(kept or ""))
         except (ValueError, CannotOpenError):

@@ -1,9 +1,8 @@
-"""What ends by time: sessions that have ended are forgotten, and workspaces end whose deletion was not taken back.
+"""Deletes what has expired: sessions that have ended, and workspaces whose deletion was not taken back.
 
-The audit log, revoked keys and inputs are kept for as long as the settings say, which is for ever where they do not.
-
-Of a workspace that has ended its books stay, because they must prove the runs of others' invoices; everything by which
-it could act or be entered is gone, its files expire, and its name is free again.
+The audit log, revoked keys and inputs are kept as long as the settings say, which is forever by default. The ledger of
+a deleted workspace stays, because the proof of the books needs it; everything by which it could act or be entered is
+deleted, its files expire, and its name is free again.
 """
 
 from collections.abc import Callable
@@ -22,13 +21,13 @@ from fairlead.storage.assets import files
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 Forget: TypeAlias = Callable[..., int]
-"""Deletes up to `limit` records of before a time, `before` (ms), over a connection; how many there were."""
+"""Deletes up to `limit` records older than `before` (ms), over a connection; returns how many there were."""
 _FORGOTTEN_AT_ONCE: Final = 500
 _PAUSE_MS: Final = 3_600_000
 
 
 class AccountSweeper:
-    """Forgets sessions and ends workspaces whose time has come."""
+    """Deletes expired sessions and workspaces."""
 
     def __init__(self, database: Database, clock: Clock, observe: Observer) -> None:
         self._database = database
@@ -36,7 +35,7 @@ class AccountSweeper:
         self._observe = observe
 
     async def forget(self) -> int:
-        """Forget a batch; how many sessions and workspaces it was, 0 when there are none left."""
+        """Delete a batch; returns how many sessions and workspaces it was, 0 when none is left."""
         try:
             return await self._forget()
         except DatabaseUnavailableError as error:
@@ -56,7 +55,7 @@ class AccountSweeper:
 
 
 class KeptDays(msgspec.Struct, frozen=True):
-    """For how many days records are kept; 0 is for ever."""
+    """For how many days records are kept; 0 means forever."""
 
     audit_log: int = 0
     revoked_keys: int = 0
@@ -64,7 +63,7 @@ class KeptDays(msgspec.Struct, frozen=True):
 
 
 class RecordSweeper:
-    """Forgets old records, a batch at a time. What was looked through and had none is looked at again in an hour."""
+    """Deletes old records, a batch at a time. A kind without any is looked at again in an hour."""
 
     def __init__(self, database: Database, clock: Clock, observe: Observer, kept: KeptDays) -> None:
         self._database = database
@@ -78,7 +77,7 @@ class RecordSweeper:
         self._due = {forget: (days, 0) for days, forget in forgotten if days}
 
     async def forget(self) -> int:
-        """Forget a batch of each; how many records, 0 when there are none left."""
+        """Delete a batch of each kind; returns how many records, 0 when none is left."""
         now, sum_ = self._clock.now_ms(), 0
         for forget, (days, due_at) in self._due.items():
             if now < due_at:

@@ -1,6 +1,6 @@
-"""Workspaces' webhook secrets: the first derives from the server's master secret, further ones are kept sealed.
+"""Workspaces' webhook secrets: the first is derived from the server's master secret, later ones are stored sealed.
 
-A further one is chance, so that rotating it is of use also where the master secret has come to be known.
+Later ones are random, so that a rotation helps even where the master secret has leaked.
 """
 
 import base64
@@ -27,7 +27,7 @@ _SECRET_BYTES: Final = 32
 
 
 class WorkspaceSecret(msgspec.Struct, frozen=True):
-    """What a workspace's webhooks are signed with, as receivers are given it; when it was last rotated, in ms."""
+    """The secret that signs a workspace's webhooks, in the form for receivers, and when it was last rotated, in ms."""
 
     text: str
     rotated_at: int | None
@@ -50,7 +50,7 @@ class WebhookSecrets:
         return WorkspaceSecret(secret_text(self._material(workspace_id, number, kept)), rotated_at)
 
     async def rotate(self, workspace_id: str, by: Actor = SERVER) -> WorkspaceSecret:
-        """Sign with a new secret from now on, and for a day with the one before too; FaultError(ServiceUnavailable)."""
+        """Sign with a new secret from now on, and for a day also with the old one; FaultError(ServiceUnavailable)."""
         now, text = self._clock.now_ms(), base64.b64encode(randomness.token_bytes(_SECRET_BYTES)).decode()
 
         def seal(number: int) -> bytes:
@@ -72,7 +72,7 @@ class WebhookSecrets:
         return [self._material(workspace_id, number, kept) for number in signing_numbers(newest, rotated_at, now)]
 
     def _material(self, workspace_id: str, number: int, kept: KeptSecrets) -> bytes:
-        """A secret as it is kept, or as it derives; one that does not open any more is another one now."""
+        """A secret as it is stored, or derived; one that no longer opens is replaced."""
         sealed = kept.sealed.get(number)
         if sealed is not None:
             try:
@@ -83,23 +83,23 @@ class WebhookSecrets:
 
 
 def origin_of(secrets: Secrets, name: str | None) -> MasterSecret:
-    """The master secret that webhook secrets without a row derive from; the current one where that is not known."""
+    """The master secret that webhook secrets without a row derive from; the current one where that is unknown."""
     known = secrets.known()
     return next((secret for secret in known if secret.id.hex() == name), known[0])
 
 
 def name_of(number: int) -> str:
-    """What a webhook secret is called when it is sealed."""
+    """The purpose for which a webhook secret is sealed."""
     return f"webhook secret {number}"
 
 
 def derived_secret(master: MasterSecret, workspace_id: str, number: int) -> bytes:
-    """A webhook secret as it derives from a master secret."""
+    """A webhook secret, derived from a master secret."""
     return master.derive(f"webhooks of {workspace_id}: secret {number}")
 
 
 async def available(work: Awaitable[T]) -> T:
-    """What a database answers; FaultError(ServiceUnavailable) where it is away."""
+    """The result of database work; FaultError(ServiceUnavailable) where the database is away."""
     try:
         return await work
     except DatabaseUnavailableError as error:

@@ -43,7 +43,7 @@ class WorkspaceName(msgspec.Struct, frozen=True):
 
 
 class BadChangeError(Exception):
-    """A workspace or a key cannot be changed so; `field` is what is wrong with the change."""
+    """A change of a workspace or a key is not valid; `field` is the field that is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class Tiers(msgspec.Struct, frozen=True):
 
 
 def usual_subscription(tiers: Tiers) -> str:
-    """The subscription of a workspace that nobody gave another."""
+    """The subscription of a workspace to which none was given."""
     return first_of(tiers.subscriptions)[0]
 
 
@@ -118,7 +118,7 @@ async def change_workspace(
 
 
 async def suspend_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
-    """Let a workspace begin nothing any more; what was begun goes on to its end. UnknownWorkspaceError."""
+    """Have a workspace begin no further work; what was begun goes on to its end. UnknownWorkspaceError."""
     return await _change_state(database, workspace_id, "suspended", {"suspended_at": clock.now_ms()}, clock, by)
 
 
@@ -130,15 +130,12 @@ async def resume_workspace(database: Database, workspace_id: str, clock: Clock, 
 async def delete_workspace(
     database: Database, workspace_id: str, grace_ms: int, clock: Clock, by: Actor
 ) -> WorkspaceRecord:
-    """Let a workspace begin nothing, and end for good after a while in which it can be restored.
-
-    UnknownWorkspaceError.
-    """
+    """Delete a workspace after a grace period in which it begins no work and can be restored. UnknownWorkspaceError."""
     return await _change_state(database, workspace_id, "deleted", {"delete_at": clock.now_ms() + grace_ms}, clock, by)
 
 
 async def restore_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
-    """Take the deletion of a workspace back, before it has ended for good; UnknownWorkspaceError."""
+    """Take the deletion of a workspace back, before its grace period ends; UnknownWorkspaceError."""
     return await _change_state(database, workspace_id, "restored", {"delete_at": None}, clock, by)
 
 
@@ -160,7 +157,7 @@ async def find_record(database: Database, workspace_id: str) -> WorkspaceRecord:
 async def list_records(
     database: Database, within: tuple[str, ...] | None, after: str | None, limit: int
 ) -> list[WorkspaceRecord]:
-    """Up to `limit` workspaces by name, behind a name: all there are, or some by their ids."""
+    """Up to `limit` workspaces by name, after a name: of all, or of some ids."""
     return await database.read(lambda c: workspace_records.list_records(c, within, after, limit))
 
 
@@ -226,15 +223,15 @@ async def bootstrap(
         tier, jobs = subscription
         command = NewWorkspace(name=DEFAULT_NAME, subscription=tier, jobs_limit=jobs)
         await create_workspace(database, command, clock)
-    except NameTakenError:  # another server started at the same moment, and was first
+    except NameTakenError:  # another server that started at the same time was first
         return None
     return await issue_key(database, DEFAULT_NAME, "first key", None, key_prefix, clock)
 
 
 async def installation_name(database: Database) -> str:
-    """What all servers of a database call it where others could listen: it is told nowhere else, and never changes.
+    """The name of an installation for its servers' messages, which others cannot guess, and which never changes.
 
-    It is derived from the id of the first workspace, which no row ever loses.
+    It is derived from the id of the first workspace, whose row is never deleted.
     """
     first = await database.read(workspaces.first_workspace_id)
     return hashlib.sha256(f"fairlead: the name of an installation\n{first}".encode()).hexdigest()[:32]

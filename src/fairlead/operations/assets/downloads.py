@@ -1,4 +1,4 @@
-"""Links in workflows in the place of a file: downloaded within bounds, and kept for a while.
+"""Links in the place of files in workflows: downloaded within bounds, and kept for a while.
 
 A job asks for the same file several times: when it is checked, when it is looked for in the cache, when it is loaded.
 """
@@ -26,15 +26,15 @@ _KEPT_SECONDS: Final = 600.0
 _KEPT_MOST: Final = 1_000
 _AT_ONCE: Final = 16
 _SHARE_MAX: Final = 12
-"""The most of them for one workspace: hosts that never answer keep no other workspace waiting."""
+"""The most downloads of one workspace at a time, so that hosts that never answer do not hold up other workspaces."""
 _WAITING_MAX: Final = 1_000
 
 
 class Downloads:
     """Files behind http and https links, each within `limit` bytes and `seconds`.
 
-    `fetch` must refuse addresses that are not public, for those of redirections are asked for as well. What was
-    downloaded is remembered for ten minutes, for the workspace that asked, and is no file of its.
+    `fetch` must refuse addresses that are not public, for those of redirections are asked for as well. A download is
+    kept for ten minutes for the workspace that asked, and does not become a file of it.
     """
 
     def __init__(self, fetch: Fetch, blobs: FileBlobs, *, limit: int, seconds: float = 60.0) -> None:
@@ -47,9 +47,10 @@ class Downloads:
         self._places = FairShares(_AT_ONCE, _WAITING_MAX, _SHARE_MAX)
 
     async def path(self, workspace_id: str, url: str) -> Path:
-        """Where a linked file lies. DeclinedError with the kind ImageDownloadError when it cannot be had (C-12).
+        """The path of a linked file.
 
-        FaultError(ServiceUnavailable) while nothing can be kept.
+        DeclinedError with the kind ImageDownloadError when it cannot be downloaded (C-12).
+        FaultError(ServiceUnavailable) while nothing can be stored.
         """
         key = (workspace_id, url)
         if (known := self._known.get(key)) and known[0] > asyncio.get_running_loop().time():

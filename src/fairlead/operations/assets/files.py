@@ -1,4 +1,4 @@
-"""The files of workflows: uploaded, found by name, made by jobs, and forgotten once they expire (C-02, C-06).
+"""The files of workflows: uploaded, found by name, made by jobs, and deleted once they expire (C-02, C-06).
 
 A file is a name in the flat namespace of its workspace and kind, for a blob. The same bytes are kept once, regardless
 of their owner; a name is a key and never a path. A link to a file is its own credential, for one file and
@@ -61,20 +61,20 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError, Wor
 
 
 class FileLink(NamedTuple):
-    """Path and query of a link, and until when it is good, in ms since 1970."""
+    """Path and query of a link, and until when it is valid, in ms since 1970."""
 
     path: str
     expires_at: int
 
 
 class FileLinks:
-    """Signs links to files, each good for `seconds` or until its file expires. `links` sign for the path of files."""
+    """Signs links to files, each valid for `seconds` or until its file expires. `links` sign for the path of files."""
 
     def __init__(self, links: Links, clock: Clock, seconds: int = 3600) -> None:
         self._links = links
         self._clock = clock
         self.seconds: Final = seconds
-        """For how long a link is good."""
+        """How long a link is valid."""
 
     def sign(self, file: WorkflowFile) -> FileLink:
         """A link to a file. Browsers show pictures, films and sounds, and save anything else."""
@@ -102,7 +102,7 @@ _DAMAGED: Final = "OSError"
 
 
 class SavedName(msgspec.Struct, frozen=True):
-    """What an upload is called: the name to use in workflows, its kind, its size in bytes, and its BLAKE3."""
+    """A stored upload: its name in workflows, its kind, its size in bytes, and its BLAKE3."""
 
     name: str
     type: str
@@ -112,7 +112,7 @@ class SavedName(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """A file on its way in. `abort` may always be called, and does nothing after `commit`."""
+    """A file that is being received. `abort` may always be called, and does nothing after `commit`."""
 
     def __init__(self, files: "WorkflowFiles", workspace_id: str, writer: FileWriter, limit: int) -> None:
         self._files = files
@@ -124,7 +124,7 @@ class Intake:
         """How many bytes have come."""
 
     async def write(self, chunk: bytes) -> None:
-        """Take more bytes. JobFaultError(FileTooLarge); FaultError(ServiceUnavailable) when they cannot be kept."""
+        """Take more bytes. JobFaultError(FileTooLarge); FaultError(ServiceUnavailable) when they cannot be stored."""
         if len(self._head) < HEAD_BYTES:
             self._head = (self._head + bytes(chunk[:HEAD_BYTES]))[:HEAD_BYTES]
         self.size += len(chunk)
@@ -136,22 +136,25 @@ class Intake:
             raise FaultError(_away()) from error
 
     async def commit(self, name: str, kind: str, *, overwrite: bool = False) -> SavedName:
-        """Keep the file under a name (engine-wire, 2.5), or in the place of the one of that name.
+        """Store the file under a name (engine-wire, 2.5), perhaps replacing the one of that name.
 
-        JobFaultError(BadFile) for a name or a kind that is none. Otherwise as `store`.
+        JobFaultError(BadFile) for a bad name or kind. Otherwise as `store`.
         """
         check_new(name, kind)
         return await self._files.save(self._workspace_id, await self.store(), name, kind, overwrite=overwrite)
 
     async def finish(self) -> str:
-        """Take no more bytes, and tell their hash; nothing is kept yet. JobFaultError(BadFile) where there are none."""
+        """Take no more bytes, and return their hash; nothing is stored yet.
+
+        JobFaultError(BadFile) where there are none.
+        """
         return (await self._finish())[0]
 
     async def store(self) -> AdoptedBlob:
-        """Keep the bytes without a name: somebody must name them within a day. JobFaultError(BadFile) for none.
+        """Store the bytes without a name: a row must name them within a day. JobFaultError(BadFile) for no bytes.
 
-        AssetFaultError(ContentBlocked) for those that may not be kept, and FaultError(ServiceUnavailable) while nobody
-        can say: nothing is left of them.
+        AssetFaultError(ContentBlocked) for those that may not be stored, and FaultError(ServiceUnavailable) while that
+        cannot be decided; in both cases nothing is left of them.
         """
         digest, path = await self._finish()
         await self._files.moderation.check(self._workspace_id, Question(str(path), self.size, digest))
@@ -169,17 +172,17 @@ class Intake:
             raise FaultError(_away()) from error
 
     async def abort(self) -> None:
-        """Forget what has come."""
+        """Discard what was received."""
         await self._writer.abort()
 
 
 class WorkflowFiles:
-    """Files of all workspaces; every call says whose.
+    """Files of all workspaces; every call names one.
 
     `upload_bytes` and `output_bytes` bound a file that is sent and one that a job makes. Uploads to `temp` live for
-    `temp_ms`, those to `output` for `kept_ms`; inputs stay. `moderation` decides what is kept of that which is sent.
-    `uploads` are the places of files that are received at a time, which workspaces share. `limits` are those of what a
-    workspace keeps that has none of its own.
+    `temp_ms`, those to `output` for `kept_ms`; inputs stay. `moderation` decides which uploads are stored. `uploads`
+    are the places for files that are received at a time, which workspaces share. `limits` apply to a workspace that has
+    no storage limits of its own.
     """
 
     def __init__(
@@ -211,15 +214,15 @@ class WorkflowFiles:
         self._lifetimes = {"output": kept_ms, "temp": temp_ms}
 
     def receive(self, workspace_id: str, limit: int | None = None) -> Intake:
-        """Begin a file that is sent, of at most `limit` bytes where that is less than uploads may have."""
+        """Begin to receive a file, of at most `limit` bytes where that is less than uploads may have."""
         limit = self._upload_bytes if limit is None else min(limit, self._upload_bytes)
         return Intake(self, workspace_id, self._blobs.writer(limit), limit)
 
     @asynccontextmanager
     async def receiving(self, workspace_id: str) -> AsyncIterator[None]:
-        """Have one of the workspace's share of uploads under way inside; JobFaultError: TooManyUploads, StorageFull.
+        """Hold one of the places for uploads, within the workspace's share; JobFaultError: TooManyUploads, StorageFull.
 
-        A caller that waits for a place sends meanwhile no more than the connection holds.
+        While a caller waits for a place, it sends no more than the connection buffers.
         """
         await self.check_room(workspace_id)
         try:
@@ -234,7 +237,7 @@ class WorkflowFiles:
     async def save(
         self, workspace_id: str, content: AdoptedBlob, name: str, kind: str, *, overwrite: bool = False
     ) -> SavedName:
-        """Give a name to bytes that are kept already, as `Intake.commit` does."""
+        """Give a name to stored bytes, as `Intake.commit` does."""
         file = self._new(workspace_id, kind, check_new(name, kind), content, self._expiry(kind))
         try:
             file = await _reach(self._database.write(lambda c: keep_file(c, file, self.limits, overwrite=overwrite)))
@@ -245,14 +248,14 @@ class WorkflowFiles:
         return SavedName(file.name, file.kind, file.size, file.blob)
 
     async def look_up(self, workspace_id: str, reference: FileReference, kind: str) -> WorkflowFile | None:
-        """The file of a workspace that is meant, None when it has none; FaultError(ServiceUnavailable)."""
+        """The file of a workspace that a reference means, or None; FaultError(ServiceUnavailable)."""
         return await _reach(self._database.read(self._find(workspace_id, reference, kind)))
 
     async def find(self, workspace_id: str, name: str, *, expired: bool = False) -> Path:
-        """Where a file lies that a workflow names, by name, content or link.
+        """The path of a file that a workflow names, by name, content or link.
 
-        DeclinedError where there is none; FaultError(ServiceUnavailable) while nobody can say. `expired` finds those
-        that have expired as well: they are kept while a job needs them.
+        DeclinedError where there is none; FaultError(ServiceUnavailable) while that is not known. With `expired` also
+        files that have expired, which are kept while a job needs them.
         """
         if is_web_link(name):
             return await self._downloads.path(workspace_id, name)
@@ -282,10 +285,10 @@ class WorkflowFiles:
         return await _reach(self._database.read(lambda c: list_names(c, workspace_id, "input", now, _LISTED_MAX)))
 
     async def name(self, workspace_id: str, beginning: str, extension: str, kind: str, *, exact: bool) -> str:
-        """What a file that a job makes will be called: `beginning_00001_.ext`, or exactly so.
+        """The name of a file that a job makes: `beginning_00001_.ext`, or an exact one.
 
-        Folders are dropped from a beginning, whose numbers tell files apart, and become part of an exact name.
-        DeclinedError for what can be no name, FaultError as `find`.
+        Folders are dropped from a beginning, where numbers distinguish files, and become part of an exact name.
+        DeclinedError for what cannot be a name, FaultError as `find`.
         """
         if exact:
             if (flat := flat_name(beginning)) is None or kind not in self._lifetimes:
@@ -306,11 +309,10 @@ class WorkflowFiles:
             raise DeclinedError(_BAD_NAME, in_use) from error
 
     async def adopt(self, made: Path | bytes, filename: str, kind: str) -> AdoptedBlob:
-        """Take in a file that a job has made, or its bytes, to be kept under the name it was given.
+        """Store a file that a job has made, or its bytes, to be kept under the name it was given. The file is moved.
 
-        The file is taken away.
-
-        DeclinedError when it cannot be kept, and for a name that was not given; FaultError as `find`: it stays.
+        DeclinedError when it cannot be stored, and for a name that was not given; FaultError as `find`, after which the
+        file is still there.
         """
         if not is_kept_name(filename) or kind not in self._lifetimes:
             raise DeclinedError(_BAD_NAME, f"{_show(filename)} is no name for a file.")
@@ -329,9 +331,9 @@ class WorkflowFiles:
     async def keep(
         self, workspace_id: str, job_id: str, content: AdoptedBlob, filename: str, kind: str, expires_at: int
     ) -> None:
-        """Keep a file that a job has made and `adopt` has taken in; DeclinedError when it cannot be, FaultError.
+        """Name a file of a job that `adopt` has stored; DeclinedError when that is not possible, FaultError.
 
-        That it is kept is durable with the end of the job.
+        The name is durable with the end of the job.
         """
         new = self._new(workspace_id, kind, filename, content, expires_at, job_id)
         try:
@@ -343,9 +345,10 @@ class WorkflowFiles:
     async def keep_texts(
         self, workspace_id: str, job_id: str, texts: Mapping[str, bytes], expires_at: int
     ) -> Mapping[str, WorkflowFile]:
-        """Keep texts that a job has shown as files, at least until a time: those files, by the names of the texts.
+        """Store texts of a job as files, at least until a time; returns these, by the names of the texts.
 
-        The job has them already, so they are kept however much its workspace keeps. FaultError(ServiceUnavailable).
+        The job has the texts already, so they are stored even where its workspace's storage is full.
+        FaultError(ServiceUnavailable).
         """
         new = {}
         try:
@@ -367,9 +370,9 @@ class WorkflowFiles:
         await _reach(self._database.write(lambda c: extend_expiry(c, workspace_id, names, expires_at)))
 
     async def forget_expired(self) -> int:
-        """Forget expired files, a bounded number at a call; how many. Their bytes go when nothing names them.
+        """Delete expired files, a bounded number at a call; returns how many.
 
-        A database that is away is observed.
+        Their bytes are deleted when nothing names them. A database that is away is observed.
         """
         now = self._clock.now_ms()
         try:
@@ -379,7 +382,7 @@ class WorkflowFiles:
             return 0
 
     async def check_room(self, workspace_id: str) -> None:
-        """Say at once that nothing more can be kept: JobFaultError(StorageFull), FaultError(ServiceUnavailable)."""
+        """Refuse early where nothing more can be stored: JobFaultError(StorageFull), FaultError(ServiceUnavailable)."""
         usage = await _reach(self._database.read(lambda c: usage_of(c, workspace_id)))
         if (spent := usage.spent(self.limits)) is not None:
             raise JobFaultError(StorageFull(*spent))
@@ -416,7 +419,7 @@ class WorkflowFiles:
 
 
 def check_new(name: str, kind: str) -> str:
-    """The name a file that is sent will have, where nothing is in its way; JobFaultError(BadFile)."""
+    """The name that an upload will have, unless it is taken; JobFaultError(BadFile)."""
     if kind not in KINDS:
         raise JobFaultError(BadFile(f"{_show(kind)} is no type of file; types are {', '.join(KINDS)}."))
     cleaned = clean_name(name)
@@ -426,7 +429,7 @@ def check_new(name: str, kind: str) -> str:
 
 
 async def _reach(answer: Awaitable[T]) -> T:
-    """What the database answers; FaultError(ServiceUnavailable) when it is away."""
+    """The result of database work; FaultError(ServiceUnavailable) when the database is away."""
     try:
         return await answer
     except DatabaseUnavailableError as error:

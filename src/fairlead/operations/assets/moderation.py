@@ -1,6 +1,7 @@
-"""Which bytes are not kept of those that callers send: those on a list, and those that the operator's callable blocks.
+"""Refuses uploaded bytes that are on a list, or that the operator's callable blocks.
 
-They are judged before they are kept, so that nothing of them is left; where nobody can judge, nothing is kept (J-14).
+They are judged before they are stored, so that nothing of them is left; where they cannot be judged, nothing is stored
+(J-14).
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -13,13 +14,13 @@ from fairlead.moderation.protocol import Question, Verdict
 from fairlead.observing.observations import ContentRefused, ModerationFailed, Observer
 
 Judge: TypeAlias = Callable[[str, Question], Awaitable[Verdict]]
-"""Asked with the id of a workspace about bytes of its own; NoVerdictError."""
+"""Judges bytes of a workspace, given its id; NoVerdictError."""
 
 _LISTED: Final = "the hash is on the list"
 
 
 class Moderation:
-    """Lets bytes pass or not. `blocked` are BLAKE3 hashes, `judge` asks the operator's callable, where there is one."""
+    """Decides about bytes. `blocked` are BLAKE3 hashes, `judge` asks the operator's callable, where there is one."""
 
     def __init__(self, observe: Observer, *, blocked: Collection[str] = (), judge: Judge | None = None) -> None:
         self._observe = observe
@@ -28,7 +29,7 @@ class Moderation:
 
     @property
     def looks_inside(self) -> bool:
-        """Whether bytes are looked at, and not their hash alone."""
+        """Whether bytes are judged, and not their hash alone."""
         return self._judge is not None
 
     def check_hash(self, workspace_id: str, digest: str) -> None:
@@ -39,7 +40,7 @@ class Moderation:
     async def check(self, workspace_id: str, question: Question) -> None:
         """Have bytes judged that a workspace has sent.
 
-        AssetFaultError(ContentBlocked); FaultError(ServiceUnavailable) while nobody can say.
+        AssetFaultError(ContentBlocked); FaultError(ServiceUnavailable) while they cannot be judged.
         """
         self.check_hash(workspace_id, question.hash)
         if self._judge is None:

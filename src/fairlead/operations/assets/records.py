@@ -1,7 +1,7 @@
 """Assets: files of a workspace that are made, read and deleted by id (J-14).
 
-Every file of a workspace is an asset, also what its jobs have made. Their hashes are those of the bytes as they came,
-and known when they are kept.
+Every file of a workspace is an asset, also the outputs of its jobs. Hashes are of the bytes as they came, and known
+when they are stored.
 """
 
 import asyncio
@@ -59,10 +59,10 @@ _AWAY: Final = "Assets cannot be read or written right now."
 
 
 class Assets:
-    """Assets of all workspaces; every call says whose.
+    """Assets of all workspaces; every call names one.
 
     Every method raises FaultError(ServiceUnavailable) where the database or the store is away. `verifies` says that
-    bytes are compared with their hash before anybody is led to them.
+    bytes are compared with their hash before a link to them is given out.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Assets:
         self._observe = observe
 
     def receiving(self, caller: Caller) -> AbstractAsyncContextManager[None]:
-        """Have one of the workspace's share of uploads under way inside; JobFaultError(TooManyUploads)."""
+        """Hold one of the places for uploads, within the workspace's share; JobFaultError(TooManyUploads)."""
         return self._files.receiving(caller.workspace_id)
 
     def receive(self, caller: Caller) -> Intake:
@@ -93,9 +93,9 @@ class Assets:
         return self._files.receive(caller.workspace_id)
 
     async def add(self, caller: Caller, intake: Intake, name: str, new: NewAsset, expected: str | None) -> AddedAsset:
-        """Keep what has come as an asset.
+        """Store an upload as an asset. `expected` is the hash it must have.
 
-        `expected` is the hash it must have. AssetFaultError: HashMismatch, ContentBlocked; JobFaultError(BadFile).
+        AssetFaultError: HashMismatch, ContentBlocked; JobFaultError(BadFile).
         """
         cleaned = check_new(name, _INPUT)
         digest = await intake.finish()
@@ -120,7 +120,10 @@ class Assets:
         return AddedAsset(self._asset(added.file), added.is_new, added.is_known)
 
     async def knows(self, caller: Caller, digest: str) -> bool:
-        """Whether the workspace has a file with some bytes. Where they are lost it has none, and sends them again."""
+        """Whether the workspace has a file with some bytes.
+
+        Where they are lost it has none, so that they are sent again.
+        """
         return await self._content(caller, digest) is not None
 
     async def find(self, caller: Caller, asset_id: str) -> Asset:
@@ -149,7 +152,7 @@ class Assets:
         return asset
 
     async def delete(self, caller: Caller, asset_id: str) -> None:
-        """Delete an asset; its bytes go when nobody names them. AssetFaultError: AssetNotFound, AssetInUse."""
+        """Delete an asset, and its bytes when nothing names them. AssetFaultError: AssetNotFound, AssetInUse."""
         now = self._clock.now_ms()
         deleted = await self._write(lambda c: delete_asset(c, caller.workspace_id, asset_id, now))
         if not deleted:
@@ -159,7 +162,7 @@ class Assets:
     async def resolved(self, caller: Caller, new: NewJob) -> NewJob:
         """A submission with the names of files in the place of its references to assets.
 
-        JobFaultError: SubmissionRefused(missing_asset) for assets there are not, BadSubmission for too many.
+        JobFaultError: SubmissionRefused(missing_asset) for missing assets, BadSubmission for too many.
         """
         references = await _off_loop(new.workflow, lambda: references_in(new.workflow))
         if not references:
@@ -214,7 +217,7 @@ class Assets:
         )
 
     async def _check_known(self, caller: Caller, digest: str) -> None:
-        """Have bytes judged that the workspace has: perhaps a job has made them, or they came when others judged."""
+        """Have stored bytes of the workspace judged: a job may have made them, or the rules may have changed since."""
         moderation = self._files.moderation
         moderation.check_hash(caller.workspace_id, digest)
         file = await self._content(caller, digest)
@@ -271,12 +274,12 @@ def _word_faults() -> Iterator[None]:
 
 
 async def _off_loop(workflow: bytes, read: Callable[[], T]) -> T:
-    """Look through a workflow; a large one takes long enough to keep others waiting."""
+    """Find the references of a workflow; a large one is searched in a thread, because it takes long."""
     return read() if len(workflow) < _LARGE_BYTES else await asyncio.to_thread(read)
 
 
 def _is_meant(reference: AssetReference, found: dict[str, WorkflowFile]) -> bool:
-    """Whether there is the asset that is meant, with the bytes that are meant."""
+    """Whether a referenced asset exists and has the referenced bytes."""
     file = None if reference.id is None else found.get(reference.id)
     return file is not None and reference.hash in (None, file.blob)
 

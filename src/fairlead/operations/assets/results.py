@@ -1,4 +1,4 @@
-"""Result assets: copied from partners, served by signed links, and forgotten once they expire (R-36)."""
+"""Result assets: copied from partners, served by signed links, and deleted once they expire (R-36)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from fairlead.storage.blobs.store import (
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 COPIES_MAX: Final = 64
-"""How many links of one run are copied; those after it stay the partner's."""
+"""How many links of one run are copied; further ones stay the partner's."""
 _AT_ONCE: Final = 4
 _SECONDS: Final = 240.0
 _OK: Final = 200
@@ -48,12 +48,12 @@ _SHOWN_CHARACTERS: Final = 200
 _LARGE_BYTES: Final = 256 * 1024
 _EXPIRED_AT_ONCE: Final = 500
 GRACE_MS: Final = 24 * 3600 * 1000
-"""How old a blob nobody names must be before it is removed: one that was just written is about to be named."""
+"""The age at which an unnamed blob is removed: one that was just written is about to be named."""
 _SPOOL_SECONDS: Final = 24 * 3600.0
 
 
 class Fetched(Protocol):
-    """How a download was answered."""
+    """The answer to a download."""
 
     @property
     def status(self) -> int:
@@ -86,7 +86,7 @@ class Fetch(Protocol):
 
 
 class CopyOrder(msgspec.Struct, frozen=True):
-    """Whose result is to be copied, by which rules, and the address that the links of ours begin with."""
+    """The owner of a result that is to be copied, the rules for it, and the base URL of our links."""
 
     run_id: str
     workspace_id: str
@@ -99,8 +99,8 @@ class CopyOrder(msgspec.Struct, frozen=True):
 class CopiedResult(msgspec.Struct, frozen=True):
     """A result with our links in the place of those that could be copied.
 
-    `copied` has a row for each copy; `left` counts the listed links that are still the partner's, which bounds how
-    long the result may be replayed.
+    `copied` has a row for each copy; `left` counts the listed links that are still the partner's, on which it depends
+    how long the result may be replayed.
     """
 
     content: bytes
@@ -109,7 +109,7 @@ class CopiedResult(msgspec.Struct, frozen=True):
 
 
 class _Copy(msgspec.Struct, frozen=True):
-    """What a download came to: its number in the result, its blob, and what it is."""
+    """A finished download: its number in the result, its blob, and its media type."""
 
     number: int
     blob: str
@@ -118,7 +118,7 @@ class _Copy(msgspec.Struct, frozen=True):
 
 
 class _NotCopiedError(Exception):
-    """The answer to a download is no asset; the reason is a word for metrics."""
+    """The answer to a download is no asset; the reason is a label for metrics."""
 
 
 class _Intake:
@@ -137,11 +137,11 @@ class _Intake:
 
 
 class AssetCopier:
-    """Copies the listed assets of a run's result, each as well as it can: a copy that fails costs nothing else.
+    """Copies the listed assets of a run's result; one that fails does not affect the others.
 
-    `limit` is in bytes an asset, `lifetime` in seconds a link for models that do not say, `seconds` for a run's copies
-    in all. `may_follow` says of a provider and a link whether its answers may send us there; `stored` where something
-    is read, and with which headers, that a provider has written to the operator's own storage.
+    `limit` is in bytes for each asset, `lifetime` in seconds for the links of models without one, `seconds` for all
+    copies of a run. `may_follow` says whether a link in a provider's answer may be followed; `stored` returns the
+    address and headers for reading what a provider has written to the operator's own storage.
     """
 
     def __init__(
@@ -249,7 +249,10 @@ class AssetCopier:
         return _Copy(number, blob, intake.size, media_type(_content_type(answered.headers), intake.head))
 
     async def _record(self, order: CopyOrder, copies: Mapping[str, _Copy]) -> dict[str, Asset]:
-        """The copies as assets whose rows are durable: all of them, or none. Their time begins now, and so do links."""
+        """The copies as assets whose rows are durable: all of them, or none.
+
+        Their lifetime, and that of links, begins now.
+        """
         now = self._clock.now_ms()
         found = {url: self._asset(order, copy, now) for url, copy in copies.items()}
         if not found:
@@ -291,7 +294,7 @@ class AssetCopier:
 
 
 class Kept(Protocol):
-    """What a signed link leads to: bytes, what they are served as, and until when, in ms, where they do not stay."""
+    """The target of a signed link: bytes, their media type, and their expiry, in ms, if they have one."""
 
     @property
     def blob(self) -> str:
@@ -310,12 +313,12 @@ class Kept(Protocol):
 
     @property
     def expires_at(self) -> int | None:
-        """When it is forgotten."""
+        """When it expires."""
         ...
 
 
 class ServedAsset(msgspec.Struct, frozen=True):
-    """An asset that may be served: its blob and size, what it is called and shown as, how many seconds are left."""
+    """An asset that may be served: its blob and size, its name and disposition, and how many seconds are left."""
 
     blob: str
     size: int
@@ -330,7 +333,7 @@ StoreLinks: TypeAlias = Callable[[str, int, str, str], str]
 
 
 class AssetReader:
-    """Finds what a signed link leads to. `look_up` reads what an id stands for; where none is given, an asset.
+    """Finds the target of a signed link. `look_up` reads the target of an id; without it, an asset.
 
     With `store_links` the bytes are fetched from the store itself.
     """
@@ -352,7 +355,7 @@ class AssetReader:
         self._look_up = look_up or _asset_of
 
     async def find(self, id_: str, expires: str, disposition: str, name: str, signature: str) -> ServedAsset:
-        """Return the asset of a good link; FaultError for a bad link, or an asset that is not there any more."""
+        """Return the asset of a valid link; FaultError for a bad link, or an asset that no longer exists."""
         now = self._clock.now_ms()
         try:
             expires_at = self._links.verify(LinkParts(id_, expires, disposition, name, signature), now / 1000)
@@ -376,7 +379,7 @@ class AssetReader:
         )
 
     def store_link(self, asset: ServedAsset, content_type: str, disposition: str) -> str | None:
-        """Where the store itself serves an asset, for as long as a link to it is good; None where it does not."""
+        """The address at which the store itself serves an asset, as long as a link is valid; None where it does not."""
         if self._store_links is None:
             return None
         return self._store_links(asset.blob, asset.seconds_left, content_type, disposition)
@@ -387,16 +390,16 @@ class AssetReader:
             return await self._blobs.read(asset.blob, start, end)
 
     async def verify(self, asset: ServedAsset) -> None:
-        """Look whether the bytes could be sent; FaultError as `read`."""
+        """Check whether the bytes could be sent; FaultError as `read`."""
         with _translate_errors():
             await self._blobs.verify(asset.blob, asset.size)
 
 
 class AssetSweeper:
-    """Forgets expired assets and removes blobs nobody names, a bounded part at every call.
+    """Deletes expired assets and unnamed blobs, a bounded part at every call.
 
-    A call looks at one of the 256 folders of the store, so that after 256 calls everything was looked at. Blobs are
-    found by walking the store and not by the rows that expire: what a crash left behind is found as well.
+    A call covers one of the 256 folders of the store, so that 256 calls cover everything. Blobs are found by walking
+    the store and not by the rows that expire, so that what a crash left behind is found as well.
     """
 
     def __init__(self, database: Database, blobs: Blobs, clock: Clock, observe: Observer) -> None:
@@ -439,7 +442,7 @@ class AssetSweeper:
 
 
 async def _exchange(content: bytes, answer: object, links: Mapping[Pointer, str]) -> bytes:
-    """Exchange links; a large answer is searched in a thread, so that other calls go on meanwhile."""
+    """Replace links; a large answer is searched in a thread, so that other calls go on meanwhile."""
     if not links:
         return content
     if len(content) < _LARGE_BYTES:
@@ -492,7 +495,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 def damaged_fault() -> InternalError:
-    """What is said of stored bytes that are not those that were kept."""
+    """The message for stored bytes that differ from those that were stored."""
     return InternalError("The stored bytes are damaged, and are not sent. The server's operator is told.")
 
 

@@ -1,9 +1,9 @@
 """Whether this server's store for files is the one that all servers of the installation share.
 
 The database records a marker, and the store has an object of that name. The first server of an installation marks its
-store and records it; every other one finds the marker in its own, or knows that it looks at another store. Then
-nothing is written there and nothing removed, as while a store is away: a blob that only this server could find would
-be lost for callers of all others, and what another installation keeps is not ours to sweep.
+store and records it; every other one finds the marker in its own, or knows that it looks at another store. Then it
+writes and removes nothing, as while a store is away: a blob that only this server could find would be lost for callers
+of all others, and files of another installation must not be swept.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from fairlead.storage.blobs.references import record_marker, recorded_marker, re
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 _PROVEN_SECONDS: Final = 30.0
-"""How long a store that was proven is taken for the right one: a folder may be unmounted under a running server."""
+"""How long a proven store counts as the right one: a folder may be unmounted under a running server."""
 _SHOWN: Final = 400
 _ELSEWHERE: Final = (
     "This server cannot find the stored bytes: its store for files is not known to be the one that all servers share. "
@@ -40,7 +40,7 @@ class MarkedBlobs(Protocol):
 
     @property
     def gate(self) -> StoreGate:
-        """What is known of the store."""
+        """The state of the store, as far as it is known."""
         ...
 
     @property
@@ -54,10 +54,10 @@ class ForeignStoreError(Exception):
 
 
 class SharedStore:
-    """Proves the store of this server, and tells its gate and the operator what it has found.
+    """Proves the store of this server, and reports the result to its gate and to the operator.
 
     `is_private` says that no other server can have this database or this store: it is then marked again where its
-    marker is lost, for there is no other store that could be meant.
+    marker is lost, because no other store is possible.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class SharedStore:
         self._observe(BlobStoreProven(was_marked) if is_proven else BlobStoreUnproven(gate.state.value, gate.reason))
 
     async def _state(self) -> tuple[StoreState, bool]:
-        """What the store is, and whether it was marked just now."""
+        """The state of the store, and whether it was marked just now."""
         markers = self._blobs.markers
         found = await markers.read()  # first: a marker of ours that it has is recorded by then
         recorded = await self._database.read(recorded_marker)
@@ -134,14 +134,14 @@ def _shown(error: Exception) -> str:
 
 
 def compare(recorded: str, found: Markers) -> StoreState:
-    """What a store is whose markers are these, where the database has recorded one."""
+    """The state of a store with these markers, where the database has recorded one."""
     if recorded in found.established or recorded in found.proposed:
         return StoreState.OURS
     return StoreState.FOREIGN if found.established else StoreState.UNMARKED
 
 
 async def look_at_store(database: Database, blobs: MarkedBlobs) -> StoreState | None:
-    """What a store is, for those who change nothing; None where no store is recorded and this one is free.
+    """The state of a store, without changing anything; None where no store is recorded and this one is free.
 
     BlobsUnavailableError, DatabaseUnavailableError.
     """
@@ -153,10 +153,10 @@ async def look_at_store(database: Database, blobs: MarkedBlobs) -> StoreState | 
 
 
 async def adopt_store(database: Database, blobs: MarkedBlobs, clock: Clock, *, from_another: bool = False) -> None:
-    """Record a store as the installation's in the place of the one before, which is none of ours from then on.
+    """Record a store as the installation's, replacing the one before.
 
     ForeignStoreError where it has the marker of another installation, unless it is to be taken `from_another`, whose
-    servers then find no marker of theirs. BlobsUnavailableError, DatabaseUnavailableError.
+    servers then find their marker missing. BlobsUnavailableError, DatabaseUnavailableError.
     """
     others = (await blobs.markers.read()).established - {await database.read(recorded_marker)}
     if others and not from_another:
@@ -169,5 +169,5 @@ async def adopt_store(database: Database, blobs: MarkedBlobs, clock: Clock, *, f
 
 
 def unreadable_fault(error: BlobsUnavailableError, otherwise: str) -> ServiceUnavailable:
-    """What is said of stored bytes that cannot be read now; `otherwise` unless this server looks at another store."""
+    """The message for stored bytes that cannot be read now; `otherwise` unless this server has another store."""
     return ServiceUnavailable(_ELSEWHERE if isinstance(error, StoreUnprovenError) else otherwise)

@@ -1,7 +1,7 @@
-"""Looking after stored files: whether every blob that is named is there, and has the bytes of its name (S-08).
+"""Audits stored files: every named blob must exist, and have the bytes of its name (S-08).
 
-Memory stays flat: rows and names are read a page at a time, and what is found is handed on at once. A server may run
-meanwhile: what it writes or forgets while we look is no finding.
+Memory stays constant: rows and names are read a page at a time, and findings are passed on at once. A server may run
+meanwhile: what it writes or deletes during the audit is no finding.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -44,7 +44,7 @@ class AuditedBlobs(FileBlobs, Protocol):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A blob that is not as it should be, and who names it: up to 20 rows of each kind.
+    """A damaged, missing or orphaned blob, and up to 20 rows of each kind that name it.
 
     A missing blob is a finding for each row that names it. An orphaned blob is named by none; a server will remove it.
     """
@@ -55,7 +55,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Count(msgspec.Struct):
-    """How much was looked at: rows that name a blob, blobs whose bytes were read and how many, and what was found."""
+    """How much was checked: rows that name a blob, blobs whose bytes were read, bytes; and how much was found."""
 
     references: int = 0
     blobs: int = 0
@@ -66,12 +66,12 @@ class Count(msgspec.Struct):
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything that is named is there and whole. What nobody names does no harm."""
+        """Whether every named blob exists and is undamaged. Orphaned blobs do no harm."""
         return not self.damaged and not self.missing
 
 
 class BlobAudit:
-    """Audits the blobs of an installation. `tell` is given each finding, `progress` how many of all parts are done."""
+    """Audits the blobs of an installation. `tell` gets each finding, `progress` how many of all parts are done."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class BlobAudit:
         """The blobs that were found damaged, so that none is counted twice."""
 
     async def look_for_all(self) -> Count:
-        """Look whether each blob that is named is there, and as large as it should be; none is read."""
+        """Check that each named blob exists and has the right size; none is read."""
         for kind in KINDS:
             after = ""
             while page := await self._look_for(partial(self._page, kind, after)):
@@ -99,7 +99,7 @@ class BlobAudit:
         return self.count
 
     async def verify_all(self) -> Count:
-        """Read every blob of the store and compare it with its name, then look whether each that is named is there."""
+        """Read every blob of the store and compare it with its name, then check that each named one exists."""
         for done, folder in enumerate(FAN_OUT):
             async for page in self._blobs.walk(folder):
                 await self._verify(page)
@@ -107,7 +107,7 @@ class BlobAudit:
         return await self.look_for_all()
 
     async def sample(self, beginning: str) -> Count:
-        """Look for some of the blobs that are named, from a beginning of a name on, and compare those of a few."""
+        """Check that some named blobs exist, from a prefix of their names on, and compare the bytes of a few."""
         for reference in await self._look_for(partial(self._some, beginning)):
             if self.count.bytes + reference.size <= _SAMPLE_BYTES:
                 await self._compare(reference.blob)
@@ -126,7 +126,7 @@ class BlobAudit:
         return list(dict.fromkeys([*found, *first]))
 
     async def _look_for(self, read: Callable[[], Awaitable[Sequence[BlobReference]]]) -> Sequence[BlobReference]:
-        """Look for the blobs of some references, and return those; what is wrong is read again, as rows are deleted."""
+        """Check the blobs of some references, and return those; findings are checked again, as rows may vanish."""
         page = await read()
         self.count.references += len(page)
         if await self._wrong(page):
@@ -138,7 +138,7 @@ class BlobAudit:
         return page
 
     async def _wrong(self, page: Sequence[BlobReference]) -> dict[BlobReference, int | None]:
-        """Those of some references whose blobs are missing or have another size, and the size they have."""
+        """The references whose blobs are missing or have another size, and that size."""
         sizes = await self._blobs.sizes(list({reference.blob for reference in page}))
         return {one: sizes[one.blob] for one in page if sizes[one.blob] != one.size}
 

@@ -37,7 +37,7 @@ from fairlead.storage.blobs.store import (
 _CHANNELS: Final = frozenset({"rgb", "a"})
 _REMEMBERED_MOST: Final = 4_096
 _PICTURE_BYTES_MAX: Final = 512 * 2**20
-"""Of a picture that is made: as much as a PNG of the largest one allowed can have."""
+"""The most bytes of a rendered picture: as many as a PNG of the largest one allowed can have."""
 _SECONDS: Final = 60.0
 _AWAY: Final = "Files cannot be read or written right now."
 
@@ -67,7 +67,7 @@ class Original(msgspec.Struct, frozen=True):
 
 
 class ViewedFile(msgspec.Struct, frozen=True):
-    """A file that is shown as it is: the path and query of a signed link, and what that leads to."""
+    """A file that is shown unchanged: the path and query of a signed link, and its target."""
 
     path: str
     asset: ServedAsset
@@ -100,8 +100,8 @@ class FileViews:
     async def view(self, caller: Caller, wanted: Wanted) -> ViewedFile | ServedAsset:
         """A link to a file, or the bytes to send at once.
 
-        JobFaultError for a name that cannot be one (BadFile), a file there is not (FileNotFound), and a file that is
-        no picture where a channel of one was asked for.
+        JobFaultError for a bad name (BadFile), a missing file (FileNotFound), and a file that is no picture where a
+        channel was asked for.
         """
         file = await self._file(caller, wanted.filename, wanted.kind)
         if wanted.whole:
@@ -119,9 +119,9 @@ class FileViews:
     async def mask(
         self, caller: Caller, drawn: Intake, original: Original, name: str, kind: str, *, overwrite: bool = False
     ) -> SavedName:
-        """Keep the original with the alpha of the uploaded picture, under the upload's name (C-03).
+        """Store the original with the alpha of the uploaded picture, under the upload's name (C-03).
 
-        JobFaultError for an original there is not (FileNotFound), and for pictures that cannot be used (BadFile).
+        JobFaultError for a missing original (FileNotFound), and for pictures that cannot be used (BadFile).
         """
         check_new(name, kind)
         file = await self._file(caller, original.filename, original.kind)

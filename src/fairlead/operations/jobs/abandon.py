@@ -24,10 +24,10 @@ _FAILURE: Final = msgspec.json.encode(_DELETED)
 
 
 class JobAbandoner(msgspec.Struct, frozen=True):
-    """Finds the jobs of deleted deployments and ends them; what ended is kept for `kept_ms`.
+    """Finds the jobs of deleted deployments and ends them; ended jobs are kept for `kept_ms`.
 
-    Nothing is submitted to a deleted deployment, so one of which no job is left to be ended is cleared for good.
-    A server that dies half-way leaves the rest to the server that looks next.
+    Nothing is submitted to a deleted deployment, so one without jobs to end is done for good. If a server dies
+    half-way, the next server that looks does the rest.
     """
 
     database: Database
@@ -64,6 +64,6 @@ class JobAbandoner(msgspec.Struct, frozen=True):
         if not isinstance(verdict, Moved):
             return  # it has ended meanwhile
         if verdict.state in WORKING:
-            self.executor.interrupt(job_id)  # another server's finds the wish by itself
+            self.executor.interrupt(job_id)  # another server finds the request by itself
         else:
             self.event_hub.publish(EventEnvelope(workspace_id, job_id, verdict.public_id, now, _DELETED))

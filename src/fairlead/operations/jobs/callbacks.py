@@ -56,10 +56,10 @@ class CheckCallbacks:
         self.missing: set[str] = set()
         """The names that no file has."""
         self.unanswered: FaultError | None = None
-        """Why a question could not be answered right now: nothing is known of the workflow then."""
+        """Why a question could not be answered, so that the check has no result."""
 
     async def find_file(self, name: str) -> Path:
-        """Where a file lies that the workflow names."""
+        """The path of a file that the workflow names."""
         try:
             return await self._answered(self._files.find(self._workspace_id, name))
         except DeclinedError as error:
@@ -80,7 +80,7 @@ class CheckCallbacks:
 
 
 class FileNotKeptError(Exception):
-    """A file that a node had made could not be kept: why, by which node, and which nodes were executed before."""
+    """A file of a node could not be stored: why, the node, and the nodes that were executed before."""
 
     def __init__(self, cause: DeclinedError, place: Place | None, executed: Sequence[str]) -> None:
         super().__init__(cause.message)
@@ -93,7 +93,7 @@ class JobCallbacks:
     """Callbacks for one job that is executed. They collect what is written about it.
 
     Questions are repeated while the database or the files are away, by `patience`. `interrupt` is called when the nodes
-    show more than is kept of a job, and when a file that they have made cannot be kept: `settle` says so then.
+    display more than is stored of a job, and when a file of theirs cannot be stored, which `settle` then reports.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class JobCallbacks:
         self._at_work: dict[str, Place] = {}
         """The nodes that the host has started and not finished, the latest last."""
         self._unkept: Place | None = None
-        """The node whose file could not be kept."""
+        """The node whose file could not be stored."""
         self._shown_again: set[tuple[str, str]] = set()
         self._has_news = False
         self.overflowed = False
         """Whether the nodes have displayed more than is stored."""
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Record an event and publish it to watchers, once the files before it are kept."""
+        """Record an event and publish it to watchers, once the files before it are stored."""
         now = self._clock.now_ms()
         for event in events:
             if isinstance(event, Executing):
@@ -148,7 +148,7 @@ class JobCallbacks:
             self.publish(event, now, is_kept=self.note(event, now))
 
     def note(self, event: Event, now: int) -> bool:
-        """Take note of what has happened; whether it is kept with the job."""
+        """Record an event; returns whether it is stored with the job."""
         self._count.note(event)
         self._has_news = True
         if isinstance(event, Executing):
@@ -167,7 +167,7 @@ class JobCallbacks:
         return True
 
     def publish(self, event: JobEvent, now: int, *, is_kept: bool = False) -> None:
-        """Publish an event to watchers; one that is kept was noted just before."""
+        """Publish an event to watchers; one that is stored was recorded just before."""
         job = self._job
         self._event_hub.publish(
             EventEnvelope(job.workspace_id, job.id, job.public_id, now, event, job.attempt, self._numbered, is_kept)
@@ -179,24 +179,24 @@ class JobCallbacks:
         self._effects.act(lambda: self.publish(shown, now))
 
     async def caught_up(self) -> None:
-        """Wait until pending files are kept and watchers have had a turn, so that both stay bounded."""
+        """Wait until pending files are stored and watchers have had a turn, so that both stay bounded."""
         with suppress(Exception):  # reported with the end of the job
             await self._effects.settled()
         await asyncio.sleep(0)
 
     async def settle(self) -> None:
-        """Return when all files are kept and all events published. FileNotKeptError, or another failure of them."""
+        """Return when all files are stored and all events published. FileNotKeptError, or another failure of them."""
         try:
             await self._effects.settled()
         except DeclinedError as error:
             raise FileNotKeptError(error, self._unkept, self._executed) from error
 
     def close(self) -> None:
-        """Keep and publish nothing more."""
+        """Store and publish nothing more."""
         self._effects.close()
 
     async def find_file(self, name: str) -> Path:
-        """Where a file lies that the workflow names; the job may have made it a moment ago."""
+        """The path of a file that the workflow names; the job may have made it a moment ago."""
         await self._effects.settled()
         return await self._ask("find a file", lambda: self._files.find(self._job.workspace_id, name, expired=True))
 
@@ -206,7 +206,7 @@ class JobCallbacks:
         return await self._ask("list files", lambda: self._files.list_inputs(self._job.workspace_id, folder))
 
     async def name_file(self, name: str, extension: str, kind: str, *, exact: bool) -> str:
-        """What a new file will be called."""
+        """The name of a new file."""
         workspace_id = self._job.workspace_id
         return await self._ask(
             "name a file", lambda: self._files.name(workspace_id, name, extension, kind, exact=exact)
@@ -256,7 +256,7 @@ class JobCallbacks:
         return self._has_news
 
     def progress(self) -> str:
-        """How far the job is, as JSON."""
+        """The progress of the job, as JSON."""
         return msgspec.json.encode(self._count.report()).decode()
 
     def outputs(self) -> bytes:

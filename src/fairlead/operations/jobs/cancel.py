@@ -25,7 +25,7 @@ JOBS_MAX: Final = 10_000
 
 
 class JobCanceller:
-    """Cancels jobs of a workspace. Those that are not its own, or have ended, are simply not among what it did."""
+    """Cancels jobs of a workspace. Jobs of other workspaces, or ended ones, are left out of the result."""
 
     def __init__(
         self,
@@ -47,18 +47,18 @@ class JobCanceller:
         self._kept_ms = kept_ms
 
     async def cancel(self, caller: Caller, public_ids: Sequence[str], by: Actor | None = None) -> Sequence[str]:
-        """Cancel jobs by their public ids; those that were not cancelled before and now are. FaultError.
+        """Cancel jobs by their public ids; returns those that were not cancelled before. FaultError.
 
-        The audit log has each that is cancelled `by` somebody who administers.
+        Where an administrator cancels (`by`), the audit log has each of them.
         """
         return await self._cancel(caller, await self._known_as(caller, public_ids), None, by)
 
     async def cancel_waiting(self, caller: Caller) -> Sequence[str]:
-        """Cancel every job that waits; which they were. FaultError."""
+        """Cancel every job that waits, and return which they were. FaultError."""
         return await self._cancel(caller, await self._live(caller, WAITING), WAITING)
 
     async def cancel_running(self, caller: Caller, public_id: str | None = None) -> Sequence[str]:
-        """Stop the jobs that are executed, or one of them; which they were. FaultError."""
+        """Stop the jobs that are executed, or one of them, and return which they were. FaultError."""
         if public_id is None:
             return await self._cancel(caller, await self._live(caller, WORKING), WORKING)
         return await self._cancel(caller, await self._known_as(caller, [public_id]), WORKING)

@@ -1,7 +1,7 @@
-"""What a job causes, done in the order in which it came, while its nodes go on.
+"""The effects of a job, executed in their order while its nodes go on.
 
-A small file is made durable beside the nodes that follow. What was told after it waits for it: nobody hears of a file
-that could be lost, and the job does not end before all of it is done.
+A small file is made durable while the next nodes run. Later events wait for it: nobody learns of a file that could be
+lost, and the job does not end before all effects are done.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ class EffectQueue:
         self._task: asyncio.Task[None] | None = None
 
     def act(self, act: Callable[[], None]) -> None:
-        """Do something that takes no time: at once where nothing is before it."""
+        """Do something short: at once where nothing is queued before it."""
         if self._task is not None:
             self._waiting.append((None, act))
         elif self.failure is None:
             act()
 
     async def begin(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Have something done in its turn; returns before it is, as soon as there is room for it."""
+        """Queue some work; returns as soon as there is room for it."""
         await self._room.acquire()
         if self.failure is not None:
             self._room.release()
@@ -44,14 +44,14 @@ class EffectQueue:
             self._task = asyncio.get_running_loop().create_task(self._do_all())
 
     async def settled(self) -> None:
-        """Return when everything is done, or has failed: then raise what it failed with."""
+        """Return when everything is done; raise the error of work that has failed."""
         while self._task is not None:
             await asyncio.wait([self._task])
         if self.failure is not None:
             raise self.failure
 
     def close(self) -> None:
-        """Do nothing more of what waits."""
+        """Discard what waits."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""Having a job executed: an engine host does the work, the books have the last word, and only then is it told."""
+"""Has a job executed: an engine host does the work, the end is made durable, and only then published."""
 
 import asyncio
 from collections import OrderedDict
@@ -38,7 +38,7 @@ from fairlead.storage.jobs.jobs import deflate
 _FLUSH_SECONDS: Final = 1.0
 _HAND_BACK_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 5.0
-"""How long a job that did not succeed waits for the files it has made: the store of files may be away."""
+"""How long a failed job waits for its files to be stored: the store may be away."""
 _REMEMBERED_BYTES: Final = 16 * 2**20
 _REMEMBERED_EACH: Final = 64 * 1024
 _NOWHERE: Final = Place("", "")
@@ -66,8 +66,7 @@ class JobExecution(msgspec.Struct, frozen=True):
 class JobExecutor:
     """Has jobs executed, each in one of the `places`, in tasks that belong to no connection.
 
-    What a job ended in, and the files it has made, are kept for `kept_ms`. What happens meanwhile is written every
-    `flush_seconds`.
+    The end of a job and its files are kept for `kept_ms`. Events are written every `flush_seconds` meanwhile.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class JobExecutor:
         return frozenset(self._tasks)
 
     def remember(self, job: LiveJob) -> None:
-        """Keep a job at hand that was just submitted here and has to wait: it need not be read when it is claimed."""
+        """Cache a job that was just submitted here and has to wait, so that it need not be read when it is claimed."""
         if _size(job) > _REMEMBERED_EACH:
             return
         self._remembered[job.id] = job
@@ -145,7 +144,7 @@ class JobExecutor:
             self._recalled(next(iter(self._remembered)))
 
     def recall(self, job_id: str) -> LiveJob | None:
-        """A job that is at hand; it is not any more."""
+        """Take a cached job out of the cache."""
         return self._recalled(job_id) if job_id in self._remembered else None
 
     def _recalled(self, job_id: str) -> LiveJob:
@@ -159,7 +158,7 @@ class JobExecutor:
         self._places.close()
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more and wait for what is executed; what goes on after that is handed back, to begin again."""
+        """Begin nothing more and wait for executing jobs; those that go on after that are given back to begin again."""
         self.stop()
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=seconds)
@@ -198,7 +197,7 @@ class JobExecutor:
             ending = await self._executed(job, callbacks)
         except EngineUnavailableError:
             raise
-        except Exception as error:  # noqa: BLE001 -- a bug of ours must not leave a job without an end
+        except Exception as error:  # noqa: BLE001 -- a bug must not leave a job without an end
             self._observe(UnexpectedError(f"execute {job.id}", error))
             ending = failed(_NOWHERE, "", INTERNAL, _NOT_ITS_OWN)
         finally:
@@ -225,7 +224,7 @@ class JobExecutor:
         return ending
 
     async def _end(self, job: LiveJob, callbacks: JobCallbacks, ending: Ending) -> None:
-        """Make the end durable, then tell of it: who hears of a success can read its outputs."""
+        """Make the end durable, then publish it: those who learn of a success can read its outputs."""
         now = self._clock.now_ms()
         is_kept = callbacks.note(ending, now)
         verdict = await self._store.write_at_last(
@@ -244,7 +243,7 @@ class JobExecutor:
             )
         )
         if not isinstance(verdict, Moved):
-            return  # another server has it: that one tells
+            return  # another server has it, and publishes its end
         callbacks.publish(ending, now, is_kept=is_kept)
         self._observe(_observed(job, ending, verdict.state, now))
 
@@ -257,7 +256,7 @@ class JobExecutor:
                 await self._store.write_at_last(entry)
 
     async def _flush(self, job: LiveJob, callbacks: JobCallbacks) -> None:
-        """Write what has happened again and again, for those who ask and for the case that this server dies."""
+        """Write events periodically, for readers and for the case that this server dies."""
         while True:
             if callbacks.has_news:
                 progress = callbacks.progress()
@@ -290,9 +289,9 @@ def _size(job: LiveJob) -> int:
 
 
 class _Flushing:
-    """Work that begins after some seconds and goes on until it is stopped: most jobs have ended by then.
+    """Background work that begins after some seconds, when most jobs have ended, and goes on until it is stopped.
 
-    Where it fails, that is observed, and the job goes on.
+    A failure is observed, and the job goes on.
     """
 
     def __init__(self, work: Callable[[], Coroutine[None, None, None]], observe: Observer, seconds: float) -> None:
@@ -307,7 +306,7 @@ class _Flushing:
     async def _observed_work(self) -> None:
         try:
             await self._work()
-        except Exception as error:  # noqa: BLE001 -- a bug in what is written meanwhile must not cost the job
+        except Exception as error:  # noqa: BLE001 -- a bug in writing events must not end the job
             self._observe(UnexpectedError("write the progress of a job", error))
 
     async def stop(self) -> None:
@@ -344,7 +343,7 @@ def _observed(job: LiveJob, ending: Ending, state: JobState, now: int) -> JobEnd
 
 
 async def _settle(callbacks: JobCallbacks, ending: Ending) -> None:
-    """Wait until the files of a job are durable and their events told: its end comes after. FileNotKeptError."""
+    """Wait until the files of a job are durable and its events published, before its end. FileNotKeptError."""
     if isinstance(ending, Succeeded):
         await callbacks.settle()
         return

@@ -1,8 +1,8 @@
-"""Following jobs that other servers execute: what they write of them is told to those who watch here.
+"""Follows jobs that other servers execute, and publishes what those write to the watchers here.
 
-It works with a messenger and without one: what that one has told already the relay tells nobody again. A look is one
-read of the database. It concerns workspaces that are watched here, and in each the oldest jobs that have not ended: as
-they end, the next come into view, so that none is passed over however many wait.
+It works with and without a messenger: the relay drops what the messenger has brought already. Each check is one read of
+the database. It covers workspaces that are watched here, and in each the oldest jobs that have not ended: as they end,
+the next come into view, so that none is missed however many wait.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ from fairlead.storage.jobs import changes
 from fairlead.storage.jobs.changes import ChangedJob, JobStand, Known, KnownJob
 
 Follow: TypeAlias = Callable[[str], Awaitable[None]]
-"""Follows a workspace that is watched now: whatever others do once it has returned is told here."""
+"""Follows a workspace that is watched now: everything that others do after it has returned is published here."""
 _WORKSPACES_A_LOOK: Final = 1_000
-"""Of more workspaces that are watched, each look concerns the next so many."""
+"""With more watched workspaces, each check covers the next so many."""
 _JOBS_MAX: Final = 1_000
 """How many jobs of a workspace are in view."""
 _JOBS_A_LOOK: Final = 200
 _EVENTS_A_LOOK: Final = 500
-"""How many events of a job one look tells; the next tells more."""
+"""How many events of a job one check publishes; the next continues."""
 _BEGIN_SECONDS: Final = 5.0
 _NOWHERE: Final = Place("", "")
 _LOST_END: Final = Failed(Failure(_NOWHERE, "", INTERNAL, "Why the job has failed is not known any more.", [], {}, []))
@@ -58,7 +58,7 @@ _read_progress: Final = msgspec.json.Decoder(StoredProgress).decode
 
 
 class _Seen(msgspec.Struct):
-    """What was read of a job: where it stands, how many of its events, its progress, and the nodes that run."""
+    """What was read of a job: its state, how many events, its progress, and the nodes that run."""
 
     stand: JobStand | None = None
     kept: int = 0
@@ -74,7 +74,7 @@ class _Seen(msgspec.Struct):
 class _Followed(msgspec.Struct):
     """A workspace that is watched: its jobs in view, and the number up to which they were taken into view.
 
-    Jobs up to the number `known` were there before; those of them that have ended are not told of.
+    Jobs up to the number `known` existed before; their ends are not published.
     """
 
     after: int
@@ -88,7 +88,7 @@ class _Followed(msgspec.Struct):
 
 
 class JobFollower:
-    """Tells those who watch jobs here of what other servers have done; `server_id` is the one that does not count."""
+    """Publishes what other servers than `server_id` have done to the watchers of jobs here."""
 
     def __init__(self, database: Database, relay: EventRelay, observe: Observer, *, server_id: str) -> None:
         self._database = database
@@ -100,9 +100,9 @@ class JobFollower:
         self._last = ""
 
     async def begin(self, workspace_id: str) -> None:
-        """Follow a workspace that is watched now: whatever happens after this returns is told.
+        """Follow a workspace that is watched now: everything that happens after this returns is published.
 
-        While the database is away it returns nevertheless, and the next look begins.
+        While the database is away it returns nevertheless, and the next check begins.
         """
         if workspace_id in self._followed and self._relay.has_begun(workspace_id):
             return
@@ -113,7 +113,7 @@ class JobFollower:
         await asyncio.wait([task], timeout=_BEGIN_SECONDS)
 
     async def look(self) -> None:
-        """Tell of what has changed since the last look."""
+        """Publish what has changed since the last check."""
         watched = self._relay.watched()
         for workspace_id in self._followed.keys() - watched:
             del self._followed[workspace_id]
@@ -159,7 +159,7 @@ class JobFollower:
                 self._tell_progress(job, seen)
 
     def _next(self) -> Sequence[str]:
-        """The workspaces of this look: all that are followed, or the next of them."""
+        """The workspaces of this check: all that are followed, or the next of them."""
         ids = sorted(self._followed)
         if len(ids) > _WORKSPACES_A_LOOK:
             ids = [*(id_ for id_ in ids if id_ > self._last), *(id_ for id_ in ids if id_ <= self._last)]
@@ -179,7 +179,7 @@ class JobFollower:
         )
 
     def _tell(self, followed: _Followed, job: ChangedJob, events: Sequence[StoredEvent]) -> None:
-        """Tell what has become of a job, and keep in mind what was told."""
+        """Publish the changes of a job, and note what was published."""
         seen = followed.jobs.get(job.id)
         if seen is None:
             followed.after = max(followed.after, job.number)
@@ -189,7 +189,7 @@ class JobFollower:
         if job.server_id != self._server_id:
             has_end = self._tell_events(job, seen, events)
             if len(events) >= _EVENTS_A_LOOK:
-                return  # where it stands is not noted, so that the next look reads on
+                return  # its state is not noted, so that the next check reads on
             if job.stand.state in WORKING:
                 self._tell_progress(job, seen)
             elif job.stand.state not in LIVE and not has_end:
@@ -199,7 +199,7 @@ class JobFollower:
             del followed.jobs[job.id]
 
     def _tell_events(self, job: ChangedJob, seen: _Seen, events: Sequence[StoredEvent]) -> bool:
-        """Tell events that are kept of a job; whether its end is one of them."""
+        """Publish stored events of a job; returns whether its end is one of them."""
         has_end = False
         for attempt, stored, event in _attempts(job, seen, events):
             has_end = isinstance(event, Succeeded | Failed | Interrupted)
@@ -209,7 +209,7 @@ class JobFollower:
         return has_end
 
     def _tell_progress(self, job: ChangedJob, seen: _Seen) -> None:
-        """Tell which nodes run by now, how far the current one is, and how many are done."""
+        """Publish the nodes that run now, the progress of the current one, and how many are done."""
         if job.progress is None or job.progress == seen.progress:
             return
         try:
@@ -247,7 +247,7 @@ def _attempts(job: ChangedJob, seen: _Seen, events: Sequence[StoredEvent]) -> It
 
 
 def _moves(before: Sequence[Place], now: StoredProgress, *, is_heard: bool) -> Iterator[JobEvent]:
-    """What has happened between two reports, as far as they tell."""
+    """The events between two reports, as far as they show them."""
     running = {place.node: place for place in now.running}
     yield from (Finished(place) for place in before if place.node not in running)
     known = {place.node for place in before}
@@ -261,7 +261,7 @@ def _moves(before: Sequence[Place], now: StoredProgress, *, is_heard: bool) -> I
 
 
 def _ending(job: ChangedJob) -> Ending:
-    """How a job has ended of which no event tells that: it was given up while it waited."""
+    """The end of a job that has no event for it, because it was given up while it waited."""
     if job.stand.state is JobState.SUCCEEDED:
         return Succeeded()
     if job.failure is not None:

@@ -1,4 +1,4 @@
-"""Why a partner's model could not be run for a node, in the words and kinds that callers of jobs know (C-12)."""
+"""Why a partner's model could not be run for a node, with the messages and kinds of errors of jobs (C-12)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -76,7 +76,7 @@ def declined(fault: Fault) -> DeclinedError:
 
 
 def _of_money(fault: Fault) -> str | None:
-    """The words of a fault that more money would have spared; None for any other."""
+    """The message of a fault that is due to a lack of money; None for any other."""
     match fault:
         case InsufficientCredits(available, needed):
             cost = "" if needed is None else f"The model may cost {as_dollars(needed)} US dollars; "

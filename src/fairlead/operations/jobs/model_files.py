@@ -1,4 +1,4 @@
-"""The files of partner nodes on their way: pictures that a partner wants as links, and results that links lead to."""
+"""The files of partner nodes: pictures that a partner takes as links, and results that links lead to."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ _OK: Final = 200
 _AT_ONCE: Final = 16
 _SECONDS: Final = 240.0
 _GIVEN_SECONDS: Final = 48 * 3600
-"""How long a link to a picture is good that a partner fetches: its run may wait for a day."""
+"""How long a link to a picture for a partner is valid: the run may wait for a day."""
 _LINK_PARAMETERS: Final = frozenset({"expires", "disposition", "name", "signature"})
 _MARK: Final = LINK_WANTED.encode()
 _LARGE_BYTES: Final = 256 * 1024
@@ -44,7 +44,7 @@ _JSON: Final = "application/json"
 
 
 class ModelFiles:
-    """Exchanges files for links and links for files, each within `limit` bytes.
+    """Replaces files by links and links by files, each within `limit` bytes.
 
     Links of ours begin with `base_url`. `may_follow` says whether a provider's answer may send us to an address.
     """
@@ -76,7 +76,7 @@ class ModelFiles:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def linked(self, content: bytes, workspace_id: str, run_id: str) -> bytes:
-        """A body in which marked media are exchanged for links that are good for two days; FaultError."""
+        """A body in which marked media are replaced by links that are valid for two days; FaultError."""
         if _MARK not in content:
             return content
         body = read_body(content)
@@ -91,9 +91,9 @@ class ModelFiles:
         return msgspec.json.encode(marked.exchanged({text: self._link(asset) for text, asset in assets.items()}))
 
     async def answer(self, workspace_id: str, model: Model, outcome: Completed) -> ModelAnswer:
-        """What a model gave, with the files its results lead to; DeclinedError for one that cannot be had.
+        """A model's answer with the files of its results; DeclinedError for one that cannot be downloaded.
 
-        FaultError(ServiceUnavailable) while files cannot be kept: the same may be asked again.
+        FaultError(ServiceUnavailable) while files cannot be stored; the call may be repeated.
         """
         if not outcome.content_type.startswith(_JSON):
             given = await self._kept(outcome.content)
@@ -158,7 +158,7 @@ class ModelFiles:
             raise FaultError(_away()) from error
 
     async def _own(self, link: str) -> tuple[Path, str] | None:
-        """The file of a link of ours; None where it is somebody else's."""
+        """The file of a link of ours; None for any other link."""
         if not link.startswith(self.base_url + ASSET_PATH):
             return None
         parts = urlsplit(link)
@@ -205,7 +205,7 @@ class ModelFiles:
 
 
 class _Intake(msgspec.Struct):
-    """Takes a download, and remembers how it began."""
+    """The sink of a download, which keeps its first bytes."""
 
     sink: Callable[[bytes], Awaitable[None]]
     head: bytes = b""
@@ -217,7 +217,7 @@ class _Intake(msgspec.Struct):
 
 
 class _Marked:
-    """The marked texts of a body, and the body with others in their places."""
+    """The marked texts of a body, which can be replaced."""
 
     def __init__(self, body: dict[str, object]) -> None:
         self._body = body
@@ -262,7 +262,7 @@ def _decoded(text: str) -> tuple[str, bytes]:
 
 
 async def _in_thread(content: bytes | str, work: Callable[[], object]) -> Any:
-    """Do it here where there is little to look at, else in a thread, so that others go on meanwhile."""
+    """Run a function here for a small document, and in a thread for a large one, so that others go on meanwhile."""
     return work() if len(content) < _LARGE_BYTES else await asyncio.to_thread(work)
 
 

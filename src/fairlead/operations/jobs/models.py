@@ -1,4 +1,4 @@
-"""Partner nodes on the server: their models run through the router, paid by the key their job came with (C-11).
+"""Partner nodes on the server: their models run through the router, paid by the key of their job (C-11).
 
 A run is known by its job, its node, the turn and the body: a job that is executed again after its server has died
 finds the runs it has begun, and pays for none twice.
@@ -49,14 +49,14 @@ T = TypeVar("T")
 INTERRUPTED: Final = "InterruptedByCallerError"
 _WITHOUT_FALLBACK: Final = RouteOptions(fallback=False)
 _LOOK_SECONDS: Final = 0.25
-"""How often it is looked whether a job is still wanted: in memory, it costs nothing."""
+"""How often it is checked in memory whether a job was cancelled."""
 _PAUSE_FIRST: Final = 0.5
 _PAUSE_MAX: Final = 5.0
-"""How often the database is asked about a run whose end is not told."""
+"""How often the database is asked about a run whose end may not be published."""
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A node's call of a model, and whether its job is still wanted."""
+    """A node's call of a model, and a check whether its job is still wanted."""
 
     checked: CheckedCall
     command: RunCommand
@@ -125,7 +125,10 @@ class ModelRunner:
         raise declined(outcome.fault)
 
     async def _command(self, payer: Caller, job_id: str, node: str, turn: int, model: Model, body: bytes) -> RunCommand:
-        """The call as the router takes it. The line break keeps its key apart from those that callers can choose."""
+        """The call as the router takes it.
+
+        The line break in its key distinguishes it from those that callers can choose.
+        """
         digest = hashlib.sha256(body).hexdigest()
         name = f"job\n{job_id}\n{node}\n{turn}\n{model.id}\n{digest}"
         expires_at = self._clock.now_ms() + self._keys_kept_ms
@@ -146,7 +149,7 @@ class ModelRunner:
         return await self._ended(call, queued.run_id, queued.pool)
 
     async def _at_once(self, call: _Call) -> Outcome:
-        """Run a model that answers with bytes, which cannot be queued; one that was begun before is waited for."""
+        """Run a model that answers with bytes, which cannot be queued; a run that was begun before is awaited."""
         admitted = await self._patiently(call, lambda: self._admitter.admit(call.checked, call.command), _passes)
         if isinstance(admitted, Answer):
             return admitted.outcome
@@ -162,7 +165,7 @@ class ModelRunner:
         return execution.task.result().outcome
 
     async def _ended(self, call: _Call, run_id: str, pool: str) -> Outcome:
-        """What a queued run of a pool ends in; cancelled once its job is not wanted any more."""
+        """The outcome of a queued run of a pool; it is cancelled once its job is not wanted any more."""
         pause, workspace_id = _PAUSE_FIRST, call.checked.caller.workspace_id
         with (
             self._awaited.waiting(run_id, workspace_id, pool),
@@ -173,13 +176,13 @@ class ModelRunner:
                 if found is not None:
                     return found.outcome
                 if not await self._pause(call, pause, watch):
-                    with suppress(FaultError):  # it goes on, and is paid for, as if it had not been heard
+                    with suppress(FaultError):  # the run goes on and is paid for: it was too late
                         await self._canceller.cancel(call.checked.caller, call.checked.model.id, run_id)
                     raise _not_wanted()
                 pause = min(pause * 2, _PAUSE_MAX)
 
     async def _collected(self, call: _Call, run_id: str) -> Answer | None:
-        """What a run ended in, None while it goes on or while that cannot be read."""
+        """The outcome of a run, None while it goes on or cannot be read."""
         try:
             found = await self._collector.collect(call.checked.caller, call.checked.model.id, run_id)
         except FaultError as error:
@@ -191,7 +194,7 @@ class ModelRunner:
     async def _patiently(
         self, call: _Call, begin: Callable[[], Awaitable[T]], is_passing: Callable[[Fault], bool]
     ) -> T:
-        """Begin a run, again and again while what hinders it will pass."""
+        """Begin a run, and retry while the reason of a refusal is temporary."""
         pause = _PAUSE_FIRST
         while True:
             try:

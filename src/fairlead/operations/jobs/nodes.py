@@ -1,4 +1,4 @@
-"""The classes of nodes there are (C-01): described by an engine host, kept until they change."""
+"""The classes of nodes (C-01): described by an engine host, and cached until they change."""
 
 import asyncio
 import hashlib
@@ -44,7 +44,7 @@ class NodeCatalog:
             self._hosts.set_partner_nodes(await asyncio.to_thread(self._partner_nodes, current))
 
     async def classes(self, packs: PackSet) -> Mapping[str, bytes]:
-        """The classes there are with some node packs, by name; JobFaultError when no host answers."""
+        """The classes with some node packs, by name; JobFaultError when no host answers."""
         if packs is None:
             return (await self.object_info()).by_class
         try:

@@ -1,7 +1,7 @@
-"""What jobs have made, as it is fetched: every output is an asset, texts too (J-13, K-02).
+"""The outputs of jobs as assets, texts too (J-13, K-02).
 
-A node hands a text over in the event that shows it, so a text has no file of its own. It becomes one when the jobs API
-is first asked for it: callers of other APIs, which show texts as they are, do not pay for that.
+A node sends a text within the event that shows it, so a text has no file. It gets one when the jobs API is first asked
+for it; callers of other APIs, which show texts directly, do not pay for that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ _Name = tuple[str, str]
 class JobOutputs:
     """Finds the outputs of jobs. Every method raises FaultError where the database or the store is away.
 
-    A file that was deleted is no output any more; one whose bytes are missing is told as lost.
+    A file that was deleted is no output any more; one whose bytes are missing is marked as lost.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class JobOutputs:
         self._observe = observe
 
     async def of_job(self, caller: Caller, job: Job) -> Sequence[JobOutput]:
-        """Everything that a job has made; of one that is executed, what was committed so far."""
+        """All outputs of a job; of one that is executed, those that were committed so far."""
         if job.state not in WORKING:
             return await self._found(caller, job, shown_by_job(job.outputs))
         kept = await self._read(lambda c: events_of(c, caller.workspace_id, job.id, _KINDS))
         return await self._found(caller, job, shown_by_events([_events.decode(event.data) for event in kept]))
 
     async def of_node(self, caller: Caller, job: Job, event: Executed) -> Sequence[JobOutput]:
-        """What a node of a job has just shown."""
+        """The outputs that a node of a job has just shown."""
         return await self._found(caller, job, list(shown_by_node(event.place.real_node, event.ui)))
 
     async def _found(self, caller: Caller, job: Job, shown: Sequence[ShownFile | ShownText]) -> Sequence[JobOutput]:
@@ -120,9 +120,9 @@ class JobOutputs:
     async def _kept_longer(
         self, caller: Caller, job: Job, files: Mapping[_Name, WorkflowFile]
     ) -> Mapping[_Name, WorkflowFile]:
-        """Files that would be forgotten before the job that has made them, which are kept as long as it from now on.
+        """Files that would expire before the job that has made them, which are kept as long as the job from now on.
 
-        A file is kept from the moment it is made, and so for less than a job that went on afterwards.
+        A file's time begins when it is made, and so ends before that of a job that went on afterwards.
         """
         until = job.expires_at
         if until is None:

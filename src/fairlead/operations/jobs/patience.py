@@ -1,7 +1,7 @@
-"""Asking again while the database or the store of files is away: a short outage must not cost a job.
+"""Repeats questions while the database or the store of files is away, so that a short outage does not end a job.
 
-What a job asks of them can be repeated: runs of models are known by their keys, a name that was taken twice leaves a
-gap, and a file that was kept twice is one file.
+All of them can be repeated: runs of models are found by their keys, a name that was taken twice leaves a gap, and a
+file that was stored twice is one file.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ class Patience:
         self._seconds = seconds
 
     async def ask(self, doing: str, question: Callable[[], Awaitable[T]]) -> T:
-        """Answer a question; FaultError: whatever will not pass at once, and ServiceUnavailable after the last try.
+        """Answer a question; FaultError for a permanent fault, and ServiceUnavailable after the last attempt.
 
-        Each try that fails is observed as trouble while `doing` something.
+        Each failed attempt is observed as trouble while `doing` something.
         """
         give_up_at = asyncio.get_running_loop().time() + self._seconds
         pause = _PAUSE_FIRST

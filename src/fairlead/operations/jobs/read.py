@@ -85,7 +85,7 @@ class JobReader:
         return await self._read(lambda c: jobs.remaining_jobs(c, caller.workspace_id))
 
     async def events(self, caller: Caller, job: Job) -> Sequence[StoredEvent]:
-        """The events of a job, in order; nothing for one that is forgotten by now."""
+        """The events of a job, in order; none for one that has expired."""
         return await self._read(lambda c: jobs.events_of(c, caller.workspace_id, job.id))
 
     async def _read(self, work: Work[T]) -> T:

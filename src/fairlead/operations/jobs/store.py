@@ -1,6 +1,6 @@
-"""How jobs are kept, as operations use it: their journal, and their large workflows.
+"""How operations store jobs: their journal, and their large workflows.
 
-A workflow and what came beside it stand in the row of its job, or together in a blob where they are large.
+A workflow and the data sent with it are in the row of its job, or together in a blob where they are large.
 """
 
 from typing import Final, TypeAlias
@@ -18,7 +18,7 @@ REFUSAL: Final = "Jobs cannot be recorded right now."
 
 
 async def keep_documents(stored: StoredDocuments, job_id: str, workflow: bytes, extra: bytes) -> JobDocuments | None:
-    """The blob in which the documents of a new job are now; None for small ones, which stand in its row.
+    """The blob in which the documents of a new job were stored; None for small ones, which are in its row.
 
     FaultError(ServiceUnavailable) where the store is away.
     """

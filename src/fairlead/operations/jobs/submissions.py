@@ -1,4 +1,4 @@
-"""Submitting as the jobs API has it: once for a key, whole or not at all, and refused node by node (J-08, J-12)."""
+"""Submissions of the jobs API: once for a key, complete or not at all, and refused node by node (J-08, J-12)."""
 
 import asyncio
 from typing import Final
@@ -47,7 +47,7 @@ class JobSubmissions:
         self._observe = observe
 
     async def submit(self, caller: Caller, new: NewJob) -> Job:
-        """Make a job of what was submitted; JobFaultError, DeploymentFaultError and FaultError say why it is none.
+        """Make a job of a submission; JobFaultError, DeploymentFaultError and FaultError say why it is refused.
 
         A key is used from the transaction on that makes the job. One that is used already is refused before the
         workflow is looked at, and whatever is wrong with that.
@@ -65,7 +65,7 @@ class JobSubmissions:
         return await self._reader.job(caller, submitted.public_id)
 
     async def _submitted(self, caller: Caller, new: NewJob) -> SubmittedJob:
-        """A job that is durable, or what is wrong with its workflow in the words of this API."""
+        """A durable job, or what is wrong with its workflow, in the form of this API."""
         try:
             return await self._submitter.submit(caller, new)
         except JobFaultError as error:
@@ -76,7 +76,7 @@ class JobSubmissions:
             raise JobFaultError(found or told_of_engine(error.fault)) from error
 
     async def forget(self) -> int:
-        """Forget a batch of expired keys; how many there were."""
+        """Delete a batch of expired keys; returns how many there were."""
         now = self._clock.now_ms()
         try:
             return await self._database.write(lambda c: delete_expired_keys(c, now, _FORGOTTEN_AT_ONCE))

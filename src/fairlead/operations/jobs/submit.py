@@ -49,7 +49,7 @@ from fairlead.storage.jobs.jobs import deflate, deflated
 _NO_ERRORS: Final = b"{}"
 _NO_RULES: Final = PoolRules()
 _ELSEWHERE: Final = deflated(b"{}")
-"""What the row of a job has whose documents are in a blob."""
+"""The documents in the row of a job whose real ones are in a blob."""
 _LEFT_OUT: Final = msgspec.json.encode({"message": "Some outputs of the workflow cannot be made."})
 _NO_KEY: Final = (
     "This workflow has partner nodes, and the call has no credential that could pay for them later;"
@@ -98,7 +98,7 @@ class Submitter:
         self._works_for = frozenset(works_for)
 
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
-        """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
+        """Check a workflow and make it a job; JobFaultError and FaultError say why it is refused."""
         job_id = new_id()
         checked = await self._checked(caller, job_id, new)
         payer = await self._payer(caller, new, checked)
@@ -141,7 +141,7 @@ class Submitter:
         return own or self._pools.of_job(checked.classes, caller.subscription)
 
     def _let_wait(self, job: LiveJob, pool: str, state: JobState) -> None:
-        """Keep a job at hand that this server may claim later, and tell who watches that it waits for its turn."""
+        """Cache a job that this server may claim later, and tell its watchers that it waits for its turn."""
         if pool in self._works_for:
             self._executor.remember(job)
         if state is JobState.PARKED:

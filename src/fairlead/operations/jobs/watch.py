@@ -1,7 +1,7 @@
-"""Watching one job: how it stands now, then what happens to it until its end (J-13). A live view of polling.
+"""Watches one job: its state now, then what happens to it until its end (J-13).
 
-The database says how a job stands; events say when to look, and tell what is only told live. A job that another server
-may have executed is looked for every few seconds as well.
+The state comes from the database; events say when to read it, and bring what is only live. A job that another server
+may execute is also read every few seconds.
 """
 
 import asyncio
@@ -46,15 +46,15 @@ STREAMS_MAX: Final = 8
 """How many jobs an account may watch at this server."""
 _LOOK_SECONDS: Final = 5.0
 _SILENCE_SECONDS: Final = 15.0
-"""After which it is said that there is nothing to say. A server that is alone looks as often: it knows what happens."""
+"""The silence after which an empty update is sent. A server that is alone reads as often, as it knows what happens."""
 _LOGGED: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
 _progress: Final = msgspec.json.Decoder(ProgressReport)
 
 
 class JobWatcher:
-    """Lets callers watch their jobs, and counts who does. `alone`: no other server can have their jobs executed.
+    """Lets callers watch their jobs, and counts the watches. `alone`: no other server can execute their jobs.
 
-    Else `follow` has told here what others do in a workspace, once it has returned.
+    Otherwise what others do in a workspace is published here once `follow` has returned.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class JobWatcher:
         return Watch(self, caller, subscription, job, ahead)
 
     async def look(self, caller: Caller, job: Job) -> StatusUpdate | None:
-        """How a job stands now; None where that cannot be told any more."""
+        """The job now; None where it cannot be read any more."""
         try:
             return StatusUpdate(*await self._reader.job_and_position(caller, job.public_id))
         except (FaultError, JobFaultError):
             return None
 
     async def made(self, caller: Caller, job: Job, event: Executed | None = None) -> Sequence[JobOutput]:
-        """What a node has just shown, or all that is committed; nothing where it cannot be read now.
+        """The outputs that a node has just shown, or all committed ones; none where they cannot be read now.
 
-        A read of the job finds it.
+        A later read of the job finds those.
         """
         try:
             return await (
@@ -120,9 +120,9 @@ class JobWatcher:
 
 
 class _Tally(msgspec.Struct):
-    """How far a job is, counted on from what is stored; a late watcher may see one node too many for a second.
+    """The progress of a job, counted on from the stored one; a late watcher may see one node too many for a second.
 
-    What is told never goes back, until the job waits again.
+    It never goes back, until the job waits again.
     """
 
     known: ProgressReport
@@ -130,7 +130,7 @@ class _Tally(msgspec.Struct):
     message: str | None = None
 
     def note(self, event: JobEvent) -> bool:
-        """Take note of what has happened; whether that changes anything."""
+        """Take note of an event; returns whether it changes anything."""
         match event:
             case Cached(nodes=nodes):
                 self.done.update(nodes)
@@ -152,7 +152,7 @@ class _Tally(msgspec.Struct):
         return True
 
     def learn(self, job: Job) -> None:
-        """Take over what the books know, where that is more."""
+        """Take over the stored progress, where it is further."""
         found = progress_of(job)
         if found.nodes_done >= self.update().progress.nodes_done or job.state in WAITING:
             self.known, self.done = found, set()
@@ -192,10 +192,10 @@ class Watch:
             self._watcher.leave(self._caller, self._subscription)
 
     async def updates(self) -> AsyncIterator[Update | None]:
-        """How the job stands, its outputs, how far it is, its newest preview; then whatever happens until it has ended.
+        """The job's status, outputs, progress and newest preview; then everything that happens until it has ended.
 
-        A status that is terminal comes last, and each output once. None after a while of silence. It ends early when
-        the server stops, when who watches is too slow, and when the job cannot be read any more.
+        A terminal status comes last, and each output once. None after a while of silence. It ends early when the server
+        stops, when the watcher is too slow, and when the job cannot be read any more.
         """
         loop = asyncio.get_running_loop()
         for update in await self._snapshot():
@@ -230,7 +230,7 @@ class Watch:
         return [self._status, *told, *(() if preview is None else (preview,))]
 
     async def _new_outputs(self, event: Executed | None = None) -> list[Update]:
-        """Outputs that were not told yet: those that a node has just shown, or of all that are committed."""
+        """Outputs that were not sent yet: those that a node has just shown, or all committed ones."""
         found = await self._watcher.made(self._caller, self.job, event)
         new = {(output.node_id, output.id): output for output in found}
         told: list[Update] = [OutputUpdate(output) for key, output in new.items() if key not in self._made]
@@ -244,7 +244,7 @@ class Watch:
         return ()
 
     def _is_turn(self, envelope: EventEnvelope | None) -> bool:
-        """Whether something has happened that may change how the job stands."""
+        """Whether an event may have changed the status of the job."""
         if envelope is None:
             return False
         if isinstance(envelope.event, QueueChanged):
@@ -252,7 +252,7 @@ class Watch:
         return envelope.job_id == self.job.id and isinstance(envelope.event, Started | Succeeded | Failed | Interrupted)
 
     async def _happened(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
-        """What is to be told of what has happened; of progress and of previews the newest."""
+        """The updates for some events; of progress and previews only the newest."""
         told: list[Update] = []
         preview, has_moved = None, False
         for broadcast in broadcasts:
@@ -272,9 +272,9 @@ class Watch:
         return told if preview is None else [*told, preview]
 
     async def _seen(self, seen: StatusUpdate) -> list[Update]:
-        """What is to be told of how the job stands now: outputs, how far it is, and its status where that has changed.
+        """The updates for the job as it is now: outputs, progress, and its status where that has changed.
 
-        So outputs are told of jobs that another server has executed, and those that nobody told of here.
+        This includes outputs of jobs on other servers, and those for which no event arrived here.
         """
         before, far = self._status, self._tally.update()
         self._status = seen
@@ -288,5 +288,5 @@ class Watch:
 
 
 def progress_of(job: Job) -> ProgressReport:
-    """How far a job is, by the books; nothing is done of one that has just begun."""
+    """The stored progress of a job; zero for one that has just begun."""
     return ProgressReport(0, job.nodes) if job.progress is None else _progress.decode(job.progress)

@@ -34,7 +34,7 @@ WAITED_TOO_LONG: Final = Failed(
 
 
 class JobWork(msgspec.Struct, frozen=True):
-    """What is done with jobs that wait, and with those of silent servers. Ended ones are kept for `kept_ms`.
+    """Handles jobs that wait, and those of silent servers. Ended ones are kept for `kept_ms`.
 
     `documents` has the large workflows.
     """
@@ -69,7 +69,7 @@ class JobWork(msgspec.Struct, frozen=True):
         return JobCancel(id_, workspace_id, now, now + self.kept_ms, cause=JobTransition.EXPIRE)
 
     def note_expiry(self, entry: JobEntry, verdict: JobVerdict) -> bool:
-        """Tell those who watch that a job has waited too long."""
+        """Tell watchers that a job has waited too long."""
         if not (isinstance(entry, JobCancel) and isinstance(verdict, Moved)):
             return False
         self.event_hub.publish(
@@ -86,7 +86,7 @@ class JobWork(msgspec.Struct, frozen=True):
         return TakeOver(orphan.id, orphan.workspace_id, orphan.attempt, None, now, now + self.kept_ms)
 
     async def go_on(self, taken: Sequence[tuple[TakeOver, JobVerdict]]) -> None:
-        """Tell of jobs that wait again, or have ended because they were not wanted any more."""
+        """Publish that jobs wait again, or have ended because they were cancelled."""
         for entry, verdict in taken:
             if not isinstance(verdict, Moved):
                 continue

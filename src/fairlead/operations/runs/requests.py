@@ -1,4 +1,4 @@
-"""What a call of a model asks for, checked in two stages (headers, body), and what is sent of it on each leg.
+"""Checks a call of a model in two stages (headers, body), and plans what is sent on each leg.
 
 Each entrance visits each stage once: a synchronous run, a queued one, an estimate, and a node of a job that runs a
 model. The order of all refusals is in refusals.py.
@@ -70,7 +70,7 @@ class CallChecks:
     ) -> CheckedCall:
         """Refuse what can be refused before the body is read: rollout, model, entitlement, query, provider.
 
-        `read_options` reads the query, once the caller is known to have the model.
+        `read_options` reads the query, once the caller is known to be entitled to the model.
         """
         if caller.gates:
             for gate, what in gates:
@@ -134,9 +134,9 @@ def _other_model(model: Model, body: dict[str, object]) -> tuple[Violation, ...]
 
 
 def check_body(model: Model, schema: InputSchema, body: dict[str, object], found: Sequence[Violation] | None) -> None:
-    """Hold a native body against the model's schema (R-08, R-21); FaultError(InputRejected).
+    """Validate a native body against the model's schema (R-08, R-21); FaultError(InputRejected).
 
-    `found` is what is wrong by the schema, where that is known already.
+    `found` are the violations, where they are known already.
     """
     violations = schema.violations(body) if found is None else tuple(found)
     if schema.declares_model:
@@ -153,7 +153,7 @@ def check_unknown(model: Model, body: dict[str, object]) -> None:
 
 
 def check_strict_body(leg: Leg, body: dict[str, object]) -> None:
-    """Refuse what a body in a provider's own form must not say, as it was sent (S-01); FaultError(InputRejected)."""
+    """Refuse what a body in a provider's own form must not contain (S-01); FaultError(InputRejected)."""
     if leg.strict is not None and (violations := leg.strict.violations(body, leg.fixed)):
         raise FaultError(InputRejected(violations))
 
@@ -165,7 +165,7 @@ def check_within_card(card: RateCard, asked: Pricing) -> None:
 
 
 async def earlier_operation(database: Database, caller: Caller, draft: str) -> str | None:
-    """What the earlier work was priced as that a body goes on with (R-16); None for work that is not known here.
+    """The operation that the earlier work of a body was priced as (R-16); None for work that is not known here.
 
     `draft` is the provider's name of that work. FaultError when it cannot be looked up.
     """
@@ -195,18 +195,18 @@ class LegPlan(msgspec.Struct, frozen=True):
 
     @property
     def hold(self) -> int:
-        """What is held for it, in 10^-8 dollars."""
+        """Its hold, in 10^-8 dollars."""
         return self.quote.amount
 
     def holding(self, amount: int) -> "LegPlan":
-        """The same plan with what the books hold for it."""
+        """The same plan with the hold in the ledger."""
         return msgspec.structs.replace(self, quote=msgspec.structs.replace(self.quote, amount=amount))
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A call as every leg is planned from it: the model, the operation, what was sent, and what prices look at.
+    """A call, from which each leg is planned: the model, the operation, the body, and what prices depend on.
 
-    Of a `large` body only the outline is looked at, and what prices look at has its long texts.
+    Of a `large` body only the outline is used, and what prices depend on has its long texts.
     """
 
     run_id: str
@@ -242,12 +242,12 @@ async def with_whole_body(plan: LegPlan, request: Request) -> LegPlan:
 
 
 def _unpaid(card: RateCard) -> Quote:
-    """A quote of nothing: BYOK runs are paid by the caller to the provider (R-17)."""
+    """A quote of zero: the caller pays the provider for a BYOK run (R-17)."""
     return Quote(card, (), 0, 0)
 
 
 def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
-    """The body for a leg, and what could not be said in it (R-10, R-12, R-13)."""
+    """The body for a leg, and what could not be expressed in it (R-10, R-12, R-13)."""
     source = request.content if request.large is None else request.large.outline
     if request.asked.is_strict:
         return source, ()
@@ -255,7 +255,7 @@ def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
         said = translate(leg.translation, request.asked.body)
         return _encode({**said.body, **_fixed(request, leg)}), said.dropped
     schema = request.model.input_schema
-    # What the native body lacks: the model's name where its schema has one, and what else the provider wants.
+    # What the native body lacks: the model's name where its schema has one, and the fixed fields of the provider.
     added = _fixed(request, leg) if leg.fixed else {}
     if schema is not None and schema.declares_model and "model" not in added and _lacks_model(source):
         added["model"] = request.model.name
@@ -275,9 +275,9 @@ def _fixed(request: Request, leg: Leg) -> dict[str, object]:
 
 
 def _with(content: bytes, added: Mapping[str, object]) -> bytes:
-    """An object's bytes with fields before its own, every byte of which stays as it was.
+    """An object's bytes with fields before its own, all of whose bytes stay as they were.
 
-    A field that stands in the object already would then be there twice: such a body is written again as a whole.
+    If the object already has such a field, it would be there twice, so that body is encoded again as a whole.
     """
     if any(_encode(name) in content for name in added):
         return _encode({**msgspec.json.decode(content), **added})

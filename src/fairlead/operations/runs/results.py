@@ -1,4 +1,4 @@
-"""Results kept beside the books, and read again: for idempotency keys (R-18) and for collectors (R-34)."""
+"""Stores results of runs, and reads them again: for idempotency keys (R-18) and for collectors (R-34)."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from fairlead.operations.assets.shared_store import unreadable_fault
 from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 
 INLINE_MAX: Final = 64 * 1024
-"""A larger result is kept as a blob, in bytes."""
+"""A larger result, in bytes, is stored as a blob."""
 _BLOB_MAX: Final = 2**40
 
 
@@ -32,20 +32,20 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class ResultGoneError(Exception):
-    """The blob of a kept result is no longer there."""
+    """The blob of a stored result is missing."""
 
 
 class Results:
-    """Keeps how runs ended: failures and small results in the database, larger ones as blobs."""
+    """Stores how runs ended: failures and small results in the database, larger ones as blobs."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
     async def keep(self, answer: Answer, expires_at: int, *, most: int | None = None) -> KeptResult | None:
-        """What is kept of an answer until a time (ms).
+        """Store an answer until a time (ms).
 
-        With `most` (bytes) a result may be gone without: None where it is larger, or where the store for blobs is
-        away. Without, it is kept in the database rather than not at all: it was paid for.
+        With `most` (bytes) the result is optional: None where it is larger, or where the store for blobs is away.
+        Without, it is stored in the database rather than not at all, because it was paid for.
         """
         outcome = answer.outcome
         if not isinstance(outcome, Completed):
@@ -67,7 +67,7 @@ class Results:
         )
 
     async def read(self, kept: KeptResult) -> Outcome:
-        """The outcome that was kept; ResultGoneError, or FaultError while it cannot be read."""
+        """The stored outcome; ResultGoneError, or FaultError while it cannot be read."""
         if kept.fault is not None:
             return Failed(read_fault(kept.fault))
         return Completed(await self._content(kept), kept.content_type or "application/json", 200)
@@ -95,9 +95,9 @@ class Results:
             raise FaultError(unreadable_fault(error, "The result cannot be read right now.")) from error
 
     async def loss(self, blob: str, size: int) -> Fault | None:
-        """What `read` would fail with because the blob of a result is lost; None while it is there, or cannot be read.
+        """The fault of `read` where the blob of a result is lost; None while it exists, or cannot be read now.
 
-        What lies in a blob of more than VERIFIED_BYTES_MAX is not looked at.
+        The content of a blob of more than VERIFIED_BYTES_MAX is not checked.
         """
         try:
             await self._blobs.verify(blob, size)
@@ -105,16 +105,16 @@ class Results:
             return RequestNotFound(expired=True)
         except BlobDamagedError:
             return damaged_fault()
-        except BlobsUnavailableError:  # nobody knows now; a caller that collects it is told to come back
+        except BlobsUnavailableError:  # it is not known now; a caller that collects it is asked to come back
             return None
         return None
 
 
 def dropped_json(dropped: tuple[str, ...]) -> str | None:
-    """What a translation left out as it is kept; None for nothing."""
+    """The stored form of what a translation left out; None for nothing."""
     return msgspec.json.encode(dropped).decode() if dropped else None
 
 
 def dropped_of(kept: KeptResult) -> tuple[str, ...]:
-    """What a translation left out of a kept run."""
+    """What a translation left out, from its stored form."""
     return () if kept.dropped is None else tuple(msgspec.json.decode(kept.dropped, type=list[str]))

@@ -1,4 +1,4 @@
-"""A run made whole again out of what the books keep of it: after a claim, and after a takeover."""
+"""Rebuilds a run from what is stored of it: after a claim, and after a takeover."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +33,7 @@ _LOST: Final = ServiceUnavailable("The stored request body is lost; nothing was 
 
 
 class CannotResumeError(Exception):
-    """A run can no longer be made whole; `fault` is what its collectors are told where nothing was started."""
+    """A run can no longer be rebuilt; `fault` is the result for its collectors where nothing was started."""
 
     def __init__(self, fault: ServiceUnavailable = _GONE) -> None:
         super().__init__(fault.detail)
@@ -41,12 +41,12 @@ class CannotResumeError(Exception):
 
 
 class Resumer(msgspec.Struct, frozen=True):
-    """Makes runs whole.
+    """Rebuilds runs.
 
-    `keys_kept_ms` is how long idempotency keys are kept, `base_url` what links begin with where nothing was kept of how
-    the caller reached us. `patience` is how long what cannot be read now is waited for, and again (seconds): the body,
-    and a credential of the caller's own. Few `large` bodies are read at once, in turn over workspaces; how many runs
-    wait for that has no bound but the number of workers.
+    `keys_kept_ms` is how long idempotency keys are kept, `base_url` the base of links where that of the caller was not
+    stored. `patience` is how long, and how often (seconds), it is tried to read what cannot be read now: the body, and
+    a credential of the caller's own. Few `large` bodies are read at once, in turn over workspaces; how many runs wait
+    for that is bounded only by the number of workers.
     """
 
     catalog: CatalogKeeper
@@ -63,7 +63,7 @@ class Resumer(msgspec.Struct, frozen=True):
     async def resume(self, found: LiveRun) -> AdmittedRun:
         """The run as it was admitted.
 
-        CannotResumeError when its model, leg, card, body or own credential is no longer to be had. A run with its
+        CannotResumeError when its model, leg, card, body or own credential is no longer available. A run with its
         caller's own credential goes on with that one or not at all: ours is never shown in its place (R-17).
         """
         model = self.catalog.current.models.get(found.model_id)
@@ -98,7 +98,7 @@ class Resumer(msgspec.Struct, frozen=True):
         )
 
     async def _fetched(self, found: LiveRun) -> tuple[bytes, ReadBody, Credential | None]:
-        """The body, what it says, and the caller's own credential where the run has one; CannotResumeError."""
+        """The body, its content, and the caller's own credential where the run has one; CannotResumeError."""
         try:
             content, read = await self._body(found)
             return content, read, await self._patiently(partial(self._own, found)) if found.byok else None
@@ -108,7 +108,7 @@ class Resumer(msgspec.Struct, frozen=True):
             raise CannotResumeError from error
 
     async def _body(self, found: LiveRun) -> tuple[bytes, ReadBody]:
-        """The body, and what it says; DocumentLostError, FaultError."""
+        """The body, and its content; DocumentLostError, FaultError."""
         if not isinstance(found.request, DocumentBlob):
             return found.request, await self.bodies.read(found.workspace_id, found.request)
         async with self.large.place(found.workspace_id):
@@ -116,7 +116,7 @@ class Resumer(msgspec.Struct, frozen=True):
             return content, await self._patiently(partial(self.bodies.read, found.workspace_id, content))
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What an attempt brings; FaultError when it fails, or does not succeed within the patience there is."""
+        """The result of an attempt, which is repeated within the patience; FaultError when it fails."""
         for pause in self.patience:
             try:
                 return await attempt()
@@ -132,14 +132,14 @@ class Resumer(msgspec.Struct, frozen=True):
         return self.credentials.own(found.provider, text)
 
     def _key(self, found: LiveRun) -> IdempotencyKey | None:
-        """The key a run was called under: what is kept for it lives as long as a key that is used now."""
+        """The idempotency key of a run: its result is kept as long as that of a key that is used now."""
         if found.key_id is None:
             return None
         return IdempotencyKey(found.key_id, "", self.clock.now_ms() + self.keys_kept_ms)
 
 
 def _operation(model: Model, leg: Leg, body: dict[str, object], found: LiveRun) -> Operation | None:
-    """What a body means; None for a strict one that the leg does not take any more and nobody was sent yet."""
+    """The operation of a body; None for a strict one that its leg no longer takes, and that was not sent yet."""
     if not found.strict:
         return model.operation(body)
     if leg.strict is None or (found.handle is None and leg.strict.violations(body, leg.fixed)):

@@ -1,4 +1,4 @@
-"""Ending runs that nobody will work on any more: nothing is charged, and what was held is free again."""
+"""Ends runs that nobody will work on any more: nothing is charged, and their holds are released."""
 
 import msgspec
 
@@ -12,17 +12,17 @@ from fairlead.operations.runs.execute import Executor
 
 
 class Voider(msgspec.Struct, frozen=True):
-    """Voids runs. What a queued one ended in can be collected for `collectable_ms`."""
+    """Voids runs. The outcome of a queued one can be collected for `collectable_ms`."""
 
     executor: Executor
     clock: Clock
     collectable_ms: int
 
     async def void(self, run: Stray | LiveRun, state: RunState, reason: str, fault: Fault) -> bool:
-        """End a run without a charge; collectors are told the fault. False when somebody else was quicker.
+        """End a run without a charge; its collectors get the fault. False when it has ended already.
 
-        A lost run's idempotency key stays taken, because asking again could pay twice; so does that of a queued run,
-        which stands for its place in the queue.
+        The idempotency key of a lost run stays taken, because asking again could pay twice; so does that of a queued
+        run, which represents its place in the queue.
         """
         is_queued = run.place is not None
         now = self.clock.now_ms()

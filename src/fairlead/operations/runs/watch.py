@@ -1,4 +1,4 @@
-"""Watching a queued run: its status now, and again whenever it changes (docs/queue.md). A live view of polling."""
+"""Watches a queued run: its status now, and again whenever it changes (docs/queue.md)."""
 
 import asyncio
 from collections import Counter
@@ -18,7 +18,7 @@ _SILENCE_SECONDS: Final = 15.0
 
 
 class Watcher:
-    """Lets callers watch their queued runs. Events say when to look; without any it looks now and then."""
+    """Lets callers watch their queued runs. Events say when to read the status; without any it is read now and then."""
 
     def __init__(self, collector: Collector, events: EventHub) -> None:
         self._collector = collector
@@ -67,7 +67,7 @@ class Watcher:
             self._leave(caller.workspace_id, watch)
 
     async def _look(self, caller: Caller, status: RequestStatus) -> RequestStatus | None:
-        """How the run stands; None where that cannot be told: the head of the answer was sent long ago."""
+        """The status of the run; None where it cannot be read, as the head of the answer was sent long ago."""
         if self._is_closed:
             return None
         try:

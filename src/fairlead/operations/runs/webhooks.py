@@ -1,7 +1,7 @@
-"""Webhooks: telling anyone who asked to be told that a queued run has ended, until they were or it was tried enough.
+"""Webhooks: posts the end of a queued run to the URL that its caller named, with retries.
 
 A delivery is claimed for a time, posted, and recorded. When a server dies in between, it is posted again with the same
-id: receivers are told at least once, and know by the id what they had before.
+id: receivers get it at least once, and recognize duplicates by the id.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ T = TypeVar("T")
 TRY_SECONDS: Final = 15.0
 """How long a receiver has for its whole answer."""
 LEASE_MS: Final = 60_000
-"""How long a claimed delivery is left alone: a try, and time to record it even on a slow database."""
+"""The lease of a claimed delivery: an attempt, and time to record it even on a slow database."""
 _ANSWER_BYTES: Final = 64 * 1024
 _FORGOTTEN_AT_ONCE: Final = 500
 
 
 def allowed_addresses(*, private: bool) -> Callable[[IPAddress], bool]:
-    """Which addresses webhooks may lead to: public ones, and where an operator wants it those of his own network."""
+    """Whether webhooks may be posted to an address: a public one, or also one of a `private` network."""
     return _public_or_own if private else is_public
 
 
@@ -54,10 +54,10 @@ def _public_or_own(address: IPAddress) -> bool:
 
 
 class Webhooks:
-    """Posts what is due, and tells what became of it.
+    """Posts deliveries that are due, and reports their outcome.
 
-    `transport` refuses the addresses that `allows` does: it connects to the very address it has checked. `kept_ms` is
-    how long logs are kept after a delivery's end, `seconds` what a receiver has for its whole answer.
+    `transport` refuses the addresses that `allows` refuses: it connects to the very address it has checked. `kept_ms`
+    is how long logs are kept after a delivery's end, `seconds` what a receiver has for its whole answer.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Webhooks:
             return ()
 
     async def deliver(self, due: DueDelivery) -> None:
-        """Make one try of a claimed delivery and record it. Raises nothing but cancellation."""
+        """Make one attempt of a claimed delivery and record it. Raises nothing but cancellation."""
         done = await self._post(due)
         prospect = after_try(due.tries + 1, done, self._clock.now_ms(), self._jitter())
         try:
@@ -110,7 +110,7 @@ class Webhooks:
                 self._tell(due, done, prospect)
         except DatabaseUnavailableError as error:  # posted again when its lease has run out
             self._observe(DatabaseTrouble("record a webhook", str(error)))
-        except Exception as error:  # noqa: BLE001 -- a bug met with one delivery must not keep the others from theirs
+        except Exception as error:  # noqa: BLE001 -- a bug in one delivery must not prevent the others
             self._observe(UnexpectedError(f"record the webhook of {due.run.run_id}", error))
 
     async def forget(self) -> int:
@@ -123,14 +123,14 @@ class Webhooks:
             return 0
 
     async def _post(self, due: DueDelivery) -> Try:
-        """Post the message once. What the receiver says beside its status is thrown away."""
+        """Post the message once. The receiver's answer is discarded, except for its status."""
         began, loop = self._clock.now_ms(), asyncio.get_running_loop()
         started, status, word = loop.time(), None, None
         try:
             status = await self._status(due, began)
         except TransportError as error:
             word = _word(error)
-        except Exception as error:  # noqa: BLE001 -- a try like any other, or it would be made forever
+        except Exception as error:  # noqa: BLE001 -- it counts as an attempt, or it would be repeated forever
             word = "internal_error"
             self._observe(UnexpectedError(f"post the webhook of {due.run.run_id}", error))
         return Try(began, round((loop.time() - started) * 1000), status, word)
@@ -151,7 +151,7 @@ class Webhooks:
 
 
 class DeliveryLog:
-    """What became of webhooks, for those who look after a receiver. FaultError(ServiceUnavailable) from each method."""
+    """The logs of webhooks, for those who operate a receiver. FaultError(ServiceUnavailable) from each method."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -177,7 +177,7 @@ class DeliveryLog:
 
 
 def _word(error: TransportError) -> str:
-    """A failure as a word for the log. Its text is not told: it may have an address of a network that is not theirs."""
+    """The kind of a failure for the log, without its message, which may have an address of the operator's network."""
     match error:
         case UnreachableError():
             return "unreachable"

@@ -49,17 +49,19 @@ from fairlead.storage.work.table import OwnedWork, WorkTable
 RunQueue: TypeAlias = WorkQueue[Withdrawal | TakeOver, Execution]
 
 UNDER_WAY_MAX: Final = 2_000
-"""With how many runs of others a server goes on before it takes over more. One that waits for its partner takes ten
-kilobytes; one that nobody takes over waits for a server to end what it has, which may be minutes.
+"""How many runs of others a server may have before it takes over no more.
+
+A run that waits for its partner takes ten kilobytes; one that is not taken over waits until a server has ended some of
+its own, which may take minutes.
 """
 _LOST: Final = ProviderError("The outcome of this run could not be determined; it was not charged.")
 _NOT_STARTED: Final = ServiceUnavailable("The run could not be started; it was not charged.")
 
 
 class RunWork(msgspec.Struct, frozen=True):
-    """What is done with queued runs, and with any run that is taken over, at the server `server_id`.
+    """Handles queued runs, and any run that is taken over, at the server `server_id`.
 
-    How a run ended can be collected for `collectable_ms`. `throughput` learns how fast each workspace's queue moves.
+    Outcomes can be collected for `collectable_ms`. `throughput` learns how fast each workspace's queue moves.
     """
 
     noun: ClassVar[str] = "runs"
@@ -81,7 +83,7 @@ class RunWork(msgspec.Struct, frozen=True):
         return self.executor.run_ids()
 
     async def begin(self, claim: Claim, verdict: Verdict, _reservation: Reservation | None) -> Execution | None:
-        """Set a claimed run going; one that can no longer be run is voided."""
+        """Start a claimed run; one that can no longer be run is voided."""
         if not isinstance(verdict, LiveRun):
             return None
         self.throughput.note(claim.workspace_id, claim.at)
@@ -94,7 +96,7 @@ class RunWork(msgspec.Struct, frozen=True):
         return self.executor.start(run)
 
     def cancel(self, ids: Collection[str]) -> None:
-        """Pass on to their partners that runs under way here are not wanted any more."""
+        """Pass cancellations of runs under way here on to their partners."""
         self.executor.cancel(ids)
 
     def expiry(self, id_: str, workspace_id: str, now: int) -> Withdrawal:
@@ -120,21 +122,21 @@ class RunWork(msgspec.Struct, frozen=True):
     async def go_on(self, taken: Sequence[tuple[TakeOver, Verdict]]) -> None:
         """Go on with runs that were taken over."""
         orphans = [verdict for _, verdict in taken if isinstance(verdict, LiveRun)]
-        # Those whose bodies have to be fetched may take long, where the store for blobs is away.
+        # Runs whose bodies must be fetched may take long, where the store for blobs is away.
         for orphan in sorted(orphans, key=lambda one: isinstance(one.request, DocumentBlob)):
             self.observe(RunTakenOver(orphan.run_id, orphan.model_id, orphan.attempt))
             try:
                 await self._go_on(orphan)
-            except Exception as error:  # noqa: BLE001 -- one run must not keep the others; it is found as a stray
+            except Exception as error:  # noqa: BLE001 -- one run must not hold up the others; it is found as a stray
                 self.observe(UnexpectedError(f"go on with {orphan.run_id}", error))
 
     async def end_strays(self, strays: Sequence[OwnedWork]) -> Sequence[OwnedWork]:
-        """Void runs of this server that it knows nothing of, or let them go; none is left to be taken over now.
+        """Void runs of this server that it knows nothing of, or release them; none is left to be taken over now.
 
-        A database that goes away while it commits may have kept an admission whose caller was told that nothing was
-        started. Such a run was never dispatched, and nobody else would ever settle its hold. It may also have kept a
-        takeover that this server never heard of, or a run that goes on with work its partner has: that partner may be
-        working, so the run is let go and taken over again.
+        A database that goes away while it commits may have stored an admission whose caller was told that nothing was
+        started. Such a run was never dispatched, and nobody else would ever settle its hold. It may also have stored a
+        takeover whose result this server never got, or a run that goes on with work its partner has: that partner may
+        be working, so the run is released and taken over again.
         """
         try:
             for found in strays:

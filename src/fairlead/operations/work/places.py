@@ -12,14 +12,14 @@ class Reservation:
         self._on_return: Callable[[], None] | None = on_return
 
     def give_back(self) -> None:
-        """Let other work have the place."""
+        """Give the place back."""
         on_return, self._on_return = self._on_return, None
         if on_return is not None:
             on_return()
 
 
 class Places:
-    """At most `most` pieces of work are executed here at a time; none is begun while `is_open` says no."""
+    """At most `most` pieces of work are executed here at a time; none is begun while `is_open` returns False."""
 
     def __init__(self, most: int, is_open: Callable[[], bool] = lambda: True) -> None:
         self.most = most
@@ -44,7 +44,7 @@ class Places:
         self._listeners.append(listener)
 
     def close(self) -> None:
-        """Reserve nothing more; what has a place keeps it."""
+        """Reserve no further places; reserved ones stay reserved."""
         self.most = 0
 
     def _take_back(self) -> None:

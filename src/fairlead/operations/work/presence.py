@@ -16,15 +16,14 @@ _USUAL_POOLS: Final = WorkedPools()
 
 
 class ServerPresence:
-    """Says that the server `server_id` is alive, and which others are not.
+    """Renews the lease of the server `server_id`, and knows which other leases have run out.
 
-    `alone`: no other server can share the database (an exclusive data directory). Otherwise a server is taken to be
-    dead that was silent for `silent_ms`. After an outage of the database everybody looks so: a server disowns nobody
-    until it has renewed its own lease for that long without a gap, in which all that live have renewed theirs.
-
-    It works for `pools`: it claims what is queued in them, and goes on with it where another server fell silent. Where
-    it `takes_synchronous` runs, it goes on with those, too. It announces the pools that it `executes` new work of, so
-    that others see which of them nobody works for: none for a kind of work that it has no places for.
+    `alone`: no other server can share the database (an exclusive data directory). Otherwise a server counts as dead
+    that was silent for `silent_ms`. After an outage of the database all look dead: a server takes no work from others
+    until it has renewed its own lease for that long without a gap, in which all living servers have renewed theirs. It
+    works for `pools`: it claims what is queued in them, and goes on with it where another server fell silent. Where it
+    `takes_synchronous` runs, it goes on with those, too. It announces the pools whose new work it `executes`, so that
+    pools without a server are noticed: none for a kind of work that it has no places for.
     """
 
     def __init__(
@@ -52,13 +51,13 @@ class ServerPresence:
         self._alone = alone
         self._monotonic = monotonic
         self._renewed_at: float | None = None
-        """By a clock that nobody sets; None before the first time, and after a failure."""
+        """By the monotonic clock; None before the first time, and after a failure."""
         self._renewed_at_ms = _NEVER
         """The same by the database's clock."""
         self._unbroken_since = 0.0
 
     async def announce(self) -> None:
-        """Say that this server is alive, and forget those long silent."""
+        """Renew this server's lease, and delete servers that were silent for long."""
         try:
             now_ms = await self._database.write(self.announce_in)
         except DatabaseUnavailableError as error:
@@ -76,7 +75,7 @@ class ServerPresence:
 
     @property
     def may_take_over(self) -> bool:
-        """Whether this server knows well enough which others are alive."""
+        """Whether this server can tell which others are alive."""
         if self._alone:
             return True
         if self._renewed_at is None:
@@ -90,7 +89,7 @@ class ServerPresence:
         now = database_time(connection, self._clock.now_ms())
         if self._alone:
             return now
-        # A clock that was set since this server renewed its lease says nothing of the others.
+        # A clock that was set since this server renewed its lease proves nothing about the others.
         return now - self.silent_ms if now - self._renewed_at_ms < self.silent_ms else _NEVER
 
     def _note_renewal(self, now_ms: int) -> None:

@@ -33,12 +33,12 @@ class WorkKind(Protocol[Entry, Begun_co]):
 
     @property
     def noun(self) -> str:
-        """What this work is called in observations: "runs" or "jobs"."""
+        """The name of this work in observations: "runs" or "jobs"."""
         ...
 
     @property
     def table(self) -> WorkTable:
-        """Where it is found."""
+        """The storage of its queue."""
         ...
 
     def ids_here(self) -> Collection[str]:
@@ -46,15 +46,15 @@ class WorkKind(Protocol[Entry, Begun_co]):
         ...
 
     async def begin(self, claim: Claim, verdict: Any, reservation: Reservation | None) -> Begun_co | None:
-        """Have claimed work executed; None where that cannot be done.
+        """Have claimed work executed; None where that is not possible.
 
-        The place that was reserved may be given back before the work has ended, so that the next claim is written
-        with its end.
+        The reserved place may be given back before the work has ended, so that the next claim is written together with
+        its end.
         """
         ...
 
     def cancel(self, ids: Collection[str]) -> None:
-        """Stop what is executed here of some work that was cancelled."""
+        """Stop those of some cancelled pieces of work that are executed here."""
         ...
 
     def expiry(self, id_: str, workspace_id: str, now: int) -> Entry:
@@ -62,7 +62,7 @@ class WorkKind(Protocol[Entry, Begun_co]):
         ...
 
     def note_expiry(self, entry: Entry, verdict: Any) -> bool:
-        """Tell of work that has waited too long, where the verdict says that the entry ended it; whether it did."""
+        """Report work that has waited too long, if the verdict says that the entry ended it; returns whether it did."""
         ...
 
     def can_take_over(self) -> bool:
@@ -74,11 +74,11 @@ class WorkKind(Protocol[Entry, Begun_co]):
         ...
 
     async def go_on(self, taken: Sequence[tuple[Any, Any]]) -> None:
-        """Go on with work that was taken over, or tell of it: entries and their verdicts."""
+        """Go on with work that was taken over, or report it: entries and their verdicts."""
         ...
 
     async def end_strays(self, strays: Sequence[OwnedWork]) -> Sequence[OwnedWork]:
-        """End or let go what this server has lost; what is left is taken over like the work of others."""
+        """End or release work that this server has lost; the rest is taken over like the work of others."""
         ...
 
 
@@ -93,14 +93,14 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
     presence: ServerPresence
     timeout_ms: int
     claiming: set[str] = msgspec.field(default_factory=set)
-    """What is being claimed: it is this server's, and may be old in the database by the time it begins."""
+    """Work that is being claimed: it is this server's, and its row may be old by the time it begins."""
 
     async def claim(self, id_: str, workspace_id: str, reservation: Reservation | None = None) -> Begun_co | None:
-        """Take released work and have it executed; None when it was another's, or cannot be executed.
+        """Claim released work and have it executed; None when another server has it, or it cannot be executed.
 
-        A claim that may have been written is written again until that is known: one that nobody knows of would hold
-        its work up. So there is only one claim of a piece of work at a time: two of this server within a millisecond
-        would look like one that was repeated.
+        A claim whose outcome is unknown is written again until it is known, because a forgotten claim would hold up its
+        work. So there is only one claim of a piece of work at a time: two of this server within a millisecond would
+        look like a repeated one.
         """
         if id_ in self.claiming or id_ in self.kind.ids_here():
             return None
@@ -113,26 +113,26 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
             self.claiming.discard(id_)
 
     async def find_released(self, behind: Mapping[str, str] = _FROM_THE_FIRST) -> Sequence[Released]:
-        """Work of the server's pools that waits, some of each workspace; what no wake-up told of is found here.
+        """Work of the server's pools that waits, some of each workspace; this finds work whose wake-up was lost.
 
-        In each pool those behind the workspace that `behind` has for it come first.
+        In each pool the workspaces after the one in `behind` come first.
         """
         table, pools = self.kind.table, self.presence.pools
         found = await self._find("find released", lambda c: table.find_released_in(c, pools, behind, FOUND_AT_ONCE))
         return found or []
 
     async def look(self) -> FoundWork | None:
-        """Find what there is to do for work, which is then passed to the three below; None without the database."""
+        """Find what has to be done for work, to be passed to the three methods below; None without the database."""
         before, server_id = self.clock.now_ms() - self.timeout_ms, self.presence.server_id
         return await self._find("look after", lambda c: self.kind.table.look(c, server_id, before, FOUND_AT_ONCE))
 
     def pass_on_cancels(self, found: FoundWork) -> None:
-        """Stop the work executed here that was cancelled, through whichever server that was."""
+        """Stop the work executed here that was cancelled at any server."""
         if found.cancelled:
             self.kind.cancel(frozenset(found.cancelled))
 
     async def use_room(self, found: FoundWork) -> None:
-        """Give slots to what is parked in workspaces that have some to spare: their limits were raised."""
+        """Give slots to parked work of workspaces that have free ones, because their limits were raised."""
         if found.room.depth is not None:
             self.observe(QueueDepth(*found.room.depth))
         await self._write_each([Release(workspace_id) for workspace_id in found.room.workspace_ids])
@@ -161,9 +161,10 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
         return await self._take(found or ())
 
     async def end_strays(self) -> int:
-        """Deal with work of this server that it knows nothing of, and return how much there was.
+        """Handle work of this server that it knows nothing of, and return how much there was.
 
-        A database that goes away while it commits may have kept a claim or a takeover that this server never heard of.
+        A database that goes away while it commits may have stored a claim or a takeover whose result this server never
+        got.
         """
         known = self.claiming.union(self.kind.ids_here())
         server_id, before = self.presence.server_id, self.clock.now_ms() - STRAY_AFTER_MS
@@ -180,7 +181,7 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
         return len(taken)
 
     async def _find(self, doing: str, work: Work[T]) -> T | None:
-        """What is looked for again soon, and so may be missed now: None while the database is away."""
+        """The result of a search that is repeated soon: None while the database is away."""
         try:
             return await self.database.read(work)
         except DatabaseUnavailableError as error:
@@ -188,7 +189,7 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
             return None
 
     async def _write_each(self, entries: Sequence[T]) -> Sequence[tuple[T, object]]:
-        """Write entries about work that is found again where they cannot be written; those that were, and verdicts."""
+        """Write entries about work that is found again if they cannot be written; those written, with verdicts."""
         if not entries:
             return ()
         said = await asyncio.gather(*(self.store.write(entry) for entry in entries), return_exceptions=True)

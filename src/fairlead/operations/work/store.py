@@ -1,4 +1,4 @@
-"""Making entries about work durable, and telling callers where that cannot be done."""
+"""Makes entries about work durable, or tells callers that this is not possible."""
 
 import asyncio
 from typing import Any, Final, Generic, TypeVar
@@ -16,7 +16,7 @@ Verdict = TypeVar("Verdict")
 
 
 class WorkStore(Generic[Entry, Verdict]):
-    """The journal of one kind of work, as operations use it. `refusal` is what callers are told while it is away."""
+    """The journal of one kind of work, as operations use it. `refusal` is the message to callers while it is away."""
 
     def __init__(self, journal: Journal[Entry, Any, Verdict], observe: Observer, refusal: str) -> None:
         self._journal = journal
@@ -35,7 +35,7 @@ class WorkStore(Generic[Entry, Verdict]):
         return verdict
 
     async def write_at_last(self, entry: Entry) -> Verdict:
-        """Make an entry durable, however long that takes: what has happened must not be forgotten."""
+        """Make an entry durable, however long that takes, because what has happened must not be lost."""
         pause = _RETRY_FIRST
         while True:
             try:

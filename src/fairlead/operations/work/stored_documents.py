@@ -1,8 +1,8 @@
-"""Large documents as blobs: in the database's one writer, others would wait behind each (S-02).
+"""Stores large documents as blobs, because the database has one writer, and each would make others wait (S-02).
 
-The bodies of runs are kept so while the runs are live, the workflows of jobs as long as the jobs. Such a blob is its
-owner's alone, because the owner's id stands in it before the document. So it can be deleted as soon as its owner needs
-it no more, whatever others have sent. What a crash leaves behind is swept with other blobs that nobody names.
+These are the bodies of runs while the runs are live, and the workflows of jobs as long as the jobs. Such a blob belongs
+to one owner, because it begins with the owner's id. So it can be deleted as soon as its owner no longer needs it, even
+if others have sent the same document. What a crash leaves behind is swept with other unnamed blobs.
 """
 
 import asyncio
@@ -24,20 +24,23 @@ class DocumentLostError(Exception):
 
 
 class StoredDocuments:
-    """Keeps large documents, which are called `what`. One of up to `inline_bytes` is kept in the database instead."""
+    """Stores large documents, which messages call `what`.
+
+    Those of up to `inline_bytes` are stored in the database instead.
+    """
 
     def __init__(
         self, blobs: Blobs, observe: Observer, inline_bytes: int = INLINE_BYTES, what: str = "request body"
     ) -> None:
         self.inline_bytes = inline_bytes
-        """The most that a document may have to be kept in the database."""
+        """The largest document that is stored in the database."""
         self._blobs = blobs
         self._observe = observe
         self._what = what
         self._deleting = set[asyncio.Task[None]]()
 
     async def keep(self, owner_id: str, *parts: bytes) -> DocumentBlob:
-        """The blob that a document is in now, whose parts may be given apart.
+        """Store a document, which may be given in parts, and return its blob.
 
         FaultError(ServiceUnavailable) where the store is away.
         """
@@ -63,7 +66,7 @@ class StoredDocuments:
         return document
 
     async def read_parts(self, owner_id: str, kept: DocumentBlob, first: int) -> Sequence[bytes]:
-        """The first bytes of a document, and the others where there are some; raises as `read` does."""
+        """The first bytes of a document, and the rest if there is any; raises as `read` does."""
         try:
             pieces = [piece async for piece in await self._blobs.read(kept.name, 0, kept.size)]
         except BlobLostError as error:
@@ -87,13 +90,13 @@ class StoredDocuments:
             self._observe(BlobTrouble(f"delete a {self._what}", str(error)))
 
     def delete_soon(self, names: Sequence[str]) -> None:
-        """The same for owners that need theirs no more, for which nobody waits."""
+        """The same in the background, for owners that no longer need theirs."""
         task = asyncio.get_running_loop().create_task(self.delete(names))
         self._deleting.add(task)
         task.add_done_callback(self._deleting.discard)
 
     async def close(self) -> None:
-        """Wait until what is to be deleted is, but not for long."""
+        """Wait for deletions under way, but not for long."""
         if self._deleting:
             _, late = await asyncio.wait(self._deleting, timeout=_CLOSE_SECONDS)
             for task in late:

@@ -1,4 +1,4 @@
-"""A process confines itself: it applies a policy in the order in which each step is still possible."""
+"""A process confines itself: it applies a policy in an order in which each step is still possible."""
 
 import os
 import sys
@@ -51,10 +51,10 @@ def apply(policy: Policy) -> Report:
 
 
 def narrow(policy: Policy) -> Report:
-    """Keep to less than the template this process was forked from, for good: to its own folder, to its own figures.
+    """Restrict this process further than the template it was forked from, for good: to its own folder and limits.
 
-    To be called before anything of strangers is executed that the template may not have. A filter is installed where
-    there is one, beside that of the template. ConfinementError as for `apply`.
+    To be called before third-party code runs that the template must not influence. A filter is installed where there is
+    one, beside that of the template. ConfinementError as for `apply`.
     """
     limits.die_with_parent()
     limits.keep_orphans()

@@ -1,7 +1,7 @@
-"""Control groups (version 2), where the server may make them: a tree of processes counted and ended as one.
+"""Control groups (version 2), where the server may make them: a tree of processes is counted and ended as one.
 
-Ending a group cannot be outrun by a process that forks, and memory counts whatever it is: the processes' own, shared,
-or files in memory. A service has such groups where systemd delegates them (`Delegate=yes`), a container seldom.
+A process cannot escape the end of its group by forking, and all memory counts: private, shared, and files in memory. A
+service has such groups where systemd delegates them (`Delegate=yes`), a container seldom.
 """
 
 import errno
@@ -43,7 +43,7 @@ class ControlGroup:
                 (self.folder / name).write_text(str(value), "utf-8")
 
     def add(self, pid: int) -> None:
-        """Have a process in it, with all that it starts from now on; OSError."""
+        """Move a process into it, with all that it starts from now on; OSError."""
         (self.folder / "cgroup.procs").write_text(str(pid), "utf-8")
 
     def kill(self) -> None:
@@ -59,7 +59,7 @@ class ControlGroup:
         return False
 
     def remove(self) -> None:
-        """Remove it once it is empty, which it is soon after it was killed; one that is not stays."""
+        """Remove it once it is empty, which it is soon after it was killed; a group that is not empty stays."""
         for _ in range(_LOOKS_MAX):
             try:
                 return self.folder.rmdir()
@@ -71,7 +71,7 @@ class ControlGroup:
 
 
 class ControlGroups:
-    """Where a server makes groups."""
+    """The parent group in which a server makes groups."""
 
     def __init__(self, parent: Path) -> None:
         self._parent: Final = parent
@@ -83,7 +83,7 @@ class ControlGroups:
         return ControlGroup(folder)
 
     def end_left(self) -> None:
-        """End what servers have left that are gone, and remove their groups."""
+        """End what is left of servers that have ended, and remove their groups."""
         for folder in self._parent.glob(f"{_BEGINNING}*-*"):
             owner = folder.name.removeprefix(_BEGINNING).partition("-")[0]
             if owner.isdigit() and not Path(f"/proc/{owner}").exists():
@@ -94,7 +94,7 @@ class ControlGroups:
 
 
 def find_control_groups(root: Path | None = None) -> ControlGroups | None:
-    """Where this server may make groups, those with bounds where it can have that; None where it may not at all.
+    """The place where this server may make groups, if possible with bounds; None where it may make none.
 
     `root` is the folder of this process's own group, where it is known.
     """
@@ -126,7 +126,7 @@ def _own_folder() -> Path | None:
 
 
 def _delegate(own: Path) -> None:
-    """Have groups below ours count memory and processes; OSError where it is not to be had.
+    """Have groups below ours count memory and processes; OSError where that is not possible.
 
     Only a group without processes of its own can do that, so they move to one below it, if all of them are ours.
     """
@@ -143,7 +143,7 @@ def _delegate(own: Path) -> None:
         inside = {int(pid) for pid in (own / "cgroup.procs").read_text("utf-8").split()}
         ours = {os.getpid(), *(process.pid for process in descendants(os.getpid()))}
         if not inside <= ours:
-            raise  # a terminal's, say: the others are not ours to move
+            raise  # such as a terminal's, whose other processes must not be moved
         leaf = own / _OWN_LEAF
         leaf.mkdir(exist_ok=True)
         for pid in inside:

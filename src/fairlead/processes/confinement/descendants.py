@@ -24,11 +24,11 @@ _STAT_BYTES: Final = 4096
 _KIB: Final = 1024
 
 children: Final[set[int]] = set()
-"""The numbers of the children of this process that somebody looks after, until they are cleared up."""
+"""The numbers of this process's managed children, until they are cleaned up."""
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process of this machine as the kernel tells of it."""
+    """A process of this machine, as the kernel reports it."""
 
     pid: int
     parent: int
@@ -37,7 +37,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a tree of processes takes: how many they are, their threads, and the memory they hold in bytes."""
+    """The usage of a tree of processes: their number, their threads, and their memory in bytes."""
 
     processes: int
     threads: int
@@ -45,9 +45,9 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def processes() -> Mapping[int, Process]:
-    """Every process that can be seen, by its number; none on systems without /proc.
+    """Every visible process, by its number; none on systems without /proc.
 
-    Each is read as it is listed, by ascending numbers: what a process has started before it ended comes after it.
+    They are read in ascending order, so that what a process has started before it ended comes after it.
     """
     found: dict[int, Process] = {}
     with suppress(OSError), os.scandir(_PROCESSES) as entries:
@@ -58,10 +58,10 @@ def processes() -> Mapping[int, Process]:
 
 
 class FamilyWatch:
-    """Looks again and again at this process and everything below it, without reading all others each time.
+    """Repeatedly lists this process and everything below it, without reading all others each time.
 
-    A stranger stays one: what is forked below us is a new process, and what loses its parent there comes to us. It is
-    known by its number and the inode of its directory, which no later process of that number has.
+    An unrelated process stays unrelated: forks below us are new processes, and their orphans become our children. It is
+    recognized by its number and the inode of its directory, which no later process of that number has.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class FamilyWatch:
         strangers = {0, *(pid for pid, inode in self._strangers.items() if inodes.get(pid) == inode)}
         unknown = {pid: process.parent for pid, process in found.items() if pid != os.getpid()}
         while more := {pid for pid, parent in unknown.items() if parent in strangers}:
-            strangers |= more  # what has a parent that has just ended is not, and is read again
+            strangers |= more  # a process whose parent has just ended may be related, and is read again
             unknown = {pid: parent for pid, parent in unknown.items() if pid not in more}
         self._strangers = {pid: inodes[pid] for pid in strangers if pid}
         return found
@@ -101,16 +101,16 @@ def descendants(pid: int, among: Mapping[int, Process] | None = None) -> Sequenc
 
 
 def unknown_descendants(pid: int) -> Sequence[int]:
-    """The living processes below one that are none of our `children`, nor below another of these."""
+    """The living processes below one, except our `children` and what is below those."""
     others = children - {pid}
     everything = {number: process for number, process in processes().items() if number not in others}
     return [process.pid for process in descendants(pid, everything)]
 
 
 def end_descendants(pid: int, *, keep: Collection[int] = ()) -> Collection[int]:
-    """Kill everything below a process but `keep` and what is below those; which these were.
+    """Kill everything below a process except `keep` and what is below those; returns which these were.
 
-    It ends after some seconds, whether something is left or not.
+    It gives up after some seconds, even if something is left.
     """
     until = time.monotonic() + _END_SECONDS
     killed: set[int] = set()
@@ -123,12 +123,12 @@ def end_descendants(pid: int, *, keep: Collection[int] = ()) -> Collection[int]:
 
 
 def end_tree(pid: int) -> None:
-    """Kill a process that has not been waited for yet, and everything below it. The calling thread waits for that.
+    """Kill a process that was not reaped yet, and everything below it. The calling thread waits for that.
 
-    Where the process is a child of this one, it is still to be waited for; those below it are not.
+    A process that is a child of this one must still be reaped; those below it need not.
     """
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGSTOP)  # so that what loses its parent comes to it, and is found below it
+        os.kill(pid, signal.SIGSTOP)  # so that orphans become its children, and are found below it
     killed = end_descendants(pid)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
@@ -137,14 +137,14 @@ def end_tree(pid: int) -> None:
     while (process := _read(pid)) and not process.is_dead and time.monotonic() < until:
         time.sleep(_PAUSE_SECONDS)
     for number in killed:
-        with suppress(ChildProcessError):  # it has another parent, who waits for it
+        with suppress(ChildProcessError):  # it has another parent, which reaps it
             os.waitpid(number, os.WNOHANG)
 
 
 def end_orphans() -> int:
-    """Kill and wait for the confined processes that have become children of this one; how many.
+    """Kill and reap the confined processes that have become children of this one; returns how many.
 
-    They are what a confined process has left behind when it ended by itself, and not among its `children`.
+    They are what a confined process has left behind when it ended by itself, and not among `children`.
     """
     if sys.platform != "linux":
         return 0
@@ -164,10 +164,10 @@ def _orphans() -> Sequence[int]:
 
 
 def tree_usage(pid: int, above: int = 0, among: Mapping[int, Process] | None = None) -> Usage:
-    """What a process and everything below it take, but for other `children` of ours and what is below them.
+    """The usage of a process and everything below it, except other `children` of ours and what is below them.
 
-    `among` are the processes there are, where they are known. Pages that several share are counted once where the first
-    count is `above` so many bytes; that takes longer.
+    `among` are the existing processes, where they are known. Where the first count is `above` so many bytes, shared
+    pages are counted once, which takes longer.
     """
     others = children - {pid}
     there = processes() if among is None else among
@@ -198,7 +198,7 @@ def _wait_for(pid: int) -> None:
 
 def _read(pid: int) -> Process | None:
     with suppress(OSError, ValueError, IndexError):  # it has just ended
-        descriptor = os.open(f"{_PROCESSES}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # half the time a Path takes
+        descriptor = os.open(f"{_PROCESSES}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # takes half the time of a Path
         try:
             fields = os.read(descriptor, _STAT_BYTES).rpartition(b")")[2].split()
         finally:

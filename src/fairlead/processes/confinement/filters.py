@@ -1,8 +1,7 @@
 """The filter of system calls (seccomp), compiled by libseccomp once in the server, and installed by each process.
 
-Denied is what no node needs and Landlock does not govern: other processes, the kernel's own parts, sockets, files by
-their attributes. The list is closed in one direction only, so that a library that calls something harmless and new
-goes on working.
+It denies what no node needs and Landlock does not govern: other processes, parts of the kernel, sockets, attributes of
+files. It lists what is denied, so that a library which uses a new, harmless call goes on working.
 """
 
 import ctypes
@@ -91,7 +90,7 @@ def _add(binding: ModuleType, rules: Any, number: int, name: str, found: tuple[C
 
 
 def _binding() -> ModuleType:
-    """The binding that comes with libseccomp where a distribution has installed it, else the one of the same names."""
+    """The binding of libseccomp itself where a distribution has installed it, else the one with the same names."""
     for name in ("seccomp", "pyseccomp"):
         try:
             return importlib.import_module(name)

@@ -23,14 +23,14 @@ def failure(what: str) -> OSError:
 
 
 def prctl(option: int, argument: int, *others: int) -> None:
-    """Set something of this process; OSError."""
+    """Change an attribute of this process; OSError."""
     padded = (argument, *others, 0, 0, 0)[:4]
     if libc().prctl(option, *(ctypes.c_ulong(value) for value in padded)) != 0:
         raise failure(f"prctl {option}")
 
 
 def own_status() -> dict[str, str]:
-    """What the kernel says of this process: `CapEff`, `Seccomp`, `NoNewPrivs` and others."""
+    """The status of this process from the kernel: `CapEff`, `Seccomp`, `NoNewPrivs` and others."""
     lines = _STATUS.read_text("utf-8", "replace").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 

@@ -1,4 +1,4 @@
-"""Landlock: which files a process can open, and that it reaches no port, signal or abstract socket outside.
+"""Landlock: restricts which files a process can open, and keeps it from ports, signals and abstract sockets outside.
 
 Linux has it since 5.13 (version 1); each version since then governs more. What a version does not govern, such as
 `chmod` in all and `truncate` before the third, is left to the filter of system calls. There are bindings on PyPI, all
@@ -20,7 +20,7 @@ _RESTRICT: Final = 446
 _VERSION: Final = 1
 _PATH_BENEATH: Final = 1
 _NO_NEW_PRIVILEGES: Final = 38
-"""PR_SET_NO_NEW_PRIVS of prctl(2), without which nobody may restrict itself."""
+"""PR_SET_NO_NEW_PRIVS of prctl(2), without which no process may restrict itself."""
 
 _EXECUTE: Final = 1 << 0
 _WRITE_FILE: Final = 1 << 1
@@ -38,7 +38,7 @@ USE: Final = _READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR | _IOCTL_DEV
 _OF_FILES: Final = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
 
 _FILE_RIGHTS: Final = (0, 13, 14, 15, 15, 16)
-"""How many rights about files each version knows; later ones know no more that we use."""
+"""How many rights about files each version knows; later versions know no others that are used here."""
 _TRUNCATE_FROM: Final = 3
 _NETWORK_FROM: Final = 4
 _SCOPES_FROM: Final = 6
@@ -66,9 +66,9 @@ def governs_signals(version: int) -> bool:
 
 
 def restrict(rules: Iterable[tuple[str, int]], version: int, *, network: bool) -> str:
-    """Keep to some paths and their rights from now on, for good; says what is governed. OSError.
+    """Restrict this process to some paths and their rights, for good; returns what is governed. OSError.
 
-    Paths that are not there need no rule. With `network` TCP connections may be made, and still no port be bound.
+    Missing paths need no rule. With `network` TCP connections may be made, but no port may be bound.
     """
     handled = (1 << _FILE_RIGHTS[min(version, len(_FILE_RIGHTS) - 1)]) - 1
     ports = 0 if version < _NETWORK_FROM else _BIND_TCP if network else _BIND_TCP | _CONNECT_TCP

@@ -1,4 +1,4 @@
-"""Resource limits of a process, and how it dies. It sets them itself; children inherit most, and none can be raised."""
+"""Resource limits of a process, and its end. It sets them itself; children inherit most, and none can be raised."""
 
 import os
 import resource
@@ -21,7 +21,7 @@ _PROCESSES: Final = Path("/proc")
 def bound(memory: int, files: int = FILES_OPEN_MAX) -> None:
     """Bound this process: memory in bytes (0: no bound), open files, no core files; the OOM killer prefers it.
 
-    Where a bound cannot be set, as on systems other than Linux, the server's own watch has to do.
+    Where a bound cannot be set, as on systems other than Linux, only the server's own watch bounds it.
     """
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, files)

@@ -1,4 +1,4 @@
-"""Which files of a machine a Python program needs, and that nothing to be protected lies among them."""
+"""Finds the files that a Python program needs, and checks that nothing protected is among them."""
 
 import os
 import sys
@@ -72,7 +72,7 @@ _NOWHERE: Final = "/dev/null"
 
 
 def python_paths() -> Iterator[str]:
-    """Where this interpreter, its libraries and the modules it can import lie."""
+    """The paths of this interpreter, its libraries and the modules that it can import."""
     yield from (sys.executable, os.path.realpath(sys.executable), f"{sys.prefix}/pyvenv.cfg")
     yield os.path.dirname(os.__file__)  # noqa: PTH120 -- entries are texts
     with suppress(OSError):
@@ -83,7 +83,7 @@ def python_paths() -> Iterator[str]:
 
 
 def readable_paths(policy: Policy) -> Sequence[str]:
-    """Everything below which files can be read under a policy, but for what is writable, too."""
+    """Everything below which files can be read under a policy, except what is also writable."""
     of_network = _OF_NETWORK if policy.network else ()
     processes = _PROCESSES if policy.is_forked else _OWN
     fixed = (*_PROGRAMS, *_LIBRARIES, *_DATA, *_CONFIGURATION, *of_network, *_MACHINE, processes)
@@ -116,7 +116,7 @@ def refuse_exposed(protected: Iterable[str], readable: Iterable[str]) -> None:
 
 
 def _identities(path: str) -> Iterator[tuple[int, int] | str]:
-    """By what a file is known: its real path, and where it is there its device and number."""
+    """The identity of a file: its real path, and if it exists its device and inode."""
     real = os.path.realpath(path)
     yield real
     try:

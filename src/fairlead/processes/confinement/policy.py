@@ -20,11 +20,11 @@ PROCESSES_MAX: Final = 1_024
 
 
 class ConfinementError(Exception):
-    """A process cannot be confined as its policy requires; the words say why, and how to mend it."""
+    """A process cannot be confined as its policy requires; the message says why, and how to fix it."""
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What a process may see, reach and take.
+    """What a process may see, reach and use.
 
     Files below `readable` can be read, listed and executed; those below `named` can be read by their names; those
     below `writable` written, too; `devices` are read, written and asked (ioctl). What Python and its libraries need
@@ -54,7 +54,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Mechanism(msgspec.Struct, frozen=True):
-    """One mechanism: whether it holds, and what of it, or why not."""
+    """One mechanism: whether it holds, and which parts of it, or why not."""
 
     name: str
     detail: str

@@ -1,4 +1,4 @@
-"""A process gives up what privileges it has, for good: capabilities, groups, the network of its machine."""
+"""A process gives up its privileges for good: capabilities, groups, the network of its machine."""
 
 import ctypes
 import os
@@ -35,7 +35,7 @@ def leave_network() -> str | None:
         return failure("unshare").strerror
     with suppress(OSError):  # without the maps it goes by the number of nobody, and has the same files
         _map_ids(user, group)
-    with suppress(OSError):  # a new user namespace had it changed: who watches this process reads its figures
+    with suppress(OSError):  # a new user namespace has changed it: the server reads this process's usage
         prctl(_DUMPABLE, 1)
     return None
 

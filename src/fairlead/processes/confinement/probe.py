@@ -1,4 +1,4 @@
-"""What holds on this machine, found out by trying: a process is confined, attacks, and is ended with all it left."""
+"""Finds out what holds on this machine: a process is confined, tries attacks, and is ended with all it has started."""
 
 import os
 import signal
@@ -130,7 +130,7 @@ def _start(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _answer(process: "subprocess.Popen[bytes]", trial: Trial) -> Tried:
-    """What the process says; ConfinementError where it ends without a word, or says nothing in time."""
+    """The process's report; ConfinementError where it ends without one, or sends none in time."""
     stdin, stdout = process.stdin, process.stdout
     if stdin is None or stdout is None:
         raise ConfinementError("a process to try it could not be started")
@@ -186,6 +186,6 @@ def _descendants(hidden: int, group: ControlGroup | None) -> Mechanism:
         with suppress(ProcessLookupError):
             os.kill(hidden, signal.SIGKILL)
         return Mechanism(DESCENDANTS, "a process that hid outlived the one that started it", is_held=False)
-    with suppress(ChildProcessError):  # it was adopted by the server, which has to wait for it
+    with suppress(ChildProcessError):  # it became a child of the server, which must reap it
         os.waitpid(hidden, os.WNOHANG)
     return Mechanism(DESCENDANTS, _ADOPTED if group is None else _GROUP)

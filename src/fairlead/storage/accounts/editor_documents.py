@@ -13,7 +13,7 @@ from fairlead.storage.db.tables import editor_documents
 
 
 class DocumentExistsError(Exception):
-    """There is a document of a name that was to be new."""
+    """A document has the name that was to be new."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -25,9 +25,9 @@ class TooManyDocumentsError(Exception):
 
 
 class Shelf(msgspec.Struct, frozen=True):
-    """The documents of a workspace whose names begin alike, how many there may be, and what it may keep in all.
+    """The documents of a workspace whose names have a common prefix, their maximum number, and the workspace's limits.
 
-    Names are told and given without that beginning.
+    Names are passed and returned without that prefix.
     """
 
     workspace_id: str
@@ -44,7 +44,7 @@ def find_document(connection: Connection, shelf: Shelf, name: str) -> bytes | No
 
 
 def list_documents(connection: Connection, shelf: Shelf) -> Sequence[DocumentInfo]:
-    """What there is on a shelf, by name."""
+    """The documents on a shelf, without their contents, by name."""
     told = select(
         editor_documents.c.name, func.length(editor_documents.c.content), editor_documents.c.changed_at
     ).where(_is_on(shelf))
@@ -53,15 +53,15 @@ def list_documents(connection: Connection, shelf: Shelf) -> Sequence[DocumentInf
 
 
 def read_documents(connection: Connection, shelf: Shelf) -> Mapping[str, bytes]:
-    """Everything on a shelf, by name."""
+    """The documents on a shelf, by name."""
     told = select(editor_documents.c.name, editor_documents.c.content).where(_is_on(shelf))
     rows = connection.execute(told.limit(shelf.most))
     return {_within(shelf, row[0]): row[1] for row in rows}
 
 
 def put_documents(connection: Connection, shelf: Shelf, documents: Mapping[str, bytes], at: int) -> None:
-    """Keep documents in the places of those before; TooManyDocumentsError."""
-    for name, content in sorted(documents.items()):  # in one order, so that two servers never wait in a circle
+    """Store documents, replacing those of the same names; TooManyDocumentsError."""
+    for name, content in sorted(documents.items()):  # in one order, so that two servers cannot deadlock
         put_document(connection, shelf, name, content, at)
 
 
@@ -70,7 +70,7 @@ def put_document(
 ) -> None:
     """Keep a document; DocumentExistsError where it is not to replace one, TooManyDocumentsError, StorageFullError.
 
-    Servers that put new ones at the same moment may pass the bound by one each.
+    Servers that store new ones at the same moment may exceed the bound by one each.
     """
     _put(connection, shelf, name, {"content": content, "changed_at": at}, replace=replace)
     check_room(connection, shelf.workspace_id, shelf.limits)
@@ -87,7 +87,7 @@ def _put(connection: Connection, shelf: Shelf, name: str, values: Mapping[str, o
     row = insert_into(connection, editor_documents).values(
         workspace_id=shelf.workspace_id, name=shelf.beginning + name, **values
     )
-    # Another server may have been first since: then the later one stands, as everywhere.
+    # Another server may have stored one since: the later one wins, as everywhere.
     keys = editor_documents.primary_key.columns.keys()
     connection.execute(row.on_conflict_do_update(index_elements=keys, set_=values))
 

@@ -30,11 +30,11 @@ class UnknownPersonalKeyError(Exception):
 
 
 class TooManyKeysError(Exception):
-    """The member has as many personal keys as there may be."""
+    """The member has as many personal keys as it may."""
 
 
 class LastOperatorError(Exception):
-    """Nobody would be left who operates the installation."""
+    """The installation would have no operator left."""
 
 
 class NewMember(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class NewMember(msgspec.Struct, frozen=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A member as others may see it; `has_single_sign_on` once somebody has signed in so by OpenID Connect."""
+    """A member as others may see it; `has_single_sign_on` once it has signed in by OpenID Connect."""
 
     id: str
     name: str
@@ -67,7 +67,7 @@ class WorkspaceMember(msgspec.Struct, frozen=True):
 
 
 class PersonalKey(msgspec.Struct, frozen=True):
-    """What may be told of a personal key."""
+    """What may be shown of a personal key."""
 
     id: str
     label: str
@@ -76,7 +76,7 @@ class PersonalKey(msgspec.Struct, frozen=True):
 
 
 class NewPersonalKey(PersonalKey, frozen=True, kw_only=True):
-    """A personal key to be remembered: its digest, never the key."""
+    """A personal key to be stored: its digest, never the key."""
 
     member_id: str
     digest: str
@@ -115,7 +115,7 @@ def list_members(connection: Connection, after: str | None, limit: int) -> list[
 def list_workspace_members(
     connection: Connection, workspace_id: str, after: str | None, limit: int
 ) -> list[WorkspaceMember]:
-    """Up to `limit` members of a workspace, by age, behind the one with an id; their other roles are not told."""
+    """Up to `limit` members of a workspace, by age, after the one with an id, without their other roles."""
     found = (
         _MEMBERS.add_columns(memberships.c.role)
         .join(memberships, memberships.c.member_id == members.c.id)
@@ -167,7 +167,7 @@ def invite(
 
 
 def create_first_operator(connection: Connection, new: NewMember, key: NewPersonalKey) -> bool:
-    """Make a member with a key where there is none; False where there is one. Of two servers the second waits."""
+    """Make a member with a key if there is no member; False if there is one. Of two servers the second waits."""
     connection.execute(select(workspaces.c.id).order_by(workspaces.c.id).limit(1).with_for_update())
     if has_members(connection):
         return False
@@ -204,14 +204,14 @@ def remove_role(connection: Connection, workspace_id: str, member_id: str) -> Me
 
 
 def create_personal_key(connection: Connection, new: NewPersonalKey) -> None:
-    """Remember the digest of a new key."""
+    """Store the digest of a new key."""
     connection.execute(insert(personal_keys).values(msgspec.structs.asdict(new)))
 
 
 def give_personal_key(
     connection: Connection, id_or_email: str, make: Callable[[str], NewPersonalKey], most: int
 ) -> Member:
-    """Remember the key that is made for a member's id; UnknownMemberError, TooManyKeysError past `most`."""
+    """Store the key that is made for a member's id; UnknownMemberError, TooManyKeysError past `most`."""
     found = find_member(connection, id_or_email)
     if len(list_personal_keys(connection, found.id)) >= most:
         raise TooManyKeysError
@@ -255,8 +255,8 @@ def principal_by_subject(connection: Connection, subject: str) -> Principal | No
 def sign_in_as(connection: Connection, subject: str, email: str | None) -> tuple[Principal | None, bool]:
     """The member who has signed in as a subject of an issuer, or whose e-mail address is that of the subject.
 
-    The latter is the subject's from then on, and it is said whether that is new. No member is taken over: one that has
-    signed in as somebody else before stays theirs.
+    The latter is bound to the subject from then on; also returns whether that is new. No member is taken over: one that
+    is bound to another subject stays bound to it.
     """
     known = principal_by_subject(connection, subject)
     if known is not None or email is None:
@@ -270,7 +270,7 @@ def sign_in_as(connection: Connection, subject: str, email: str | None) -> tuple
 
 
 def principal_of(connection: Connection, row: RowMapping, session_id: str | None = None) -> Principal:
-    """A member's row as who calls, with all its roles."""
+    """A member's row as a principal, with all its roles."""
     return Principal(
         "member",
         row["id"],
@@ -339,7 +339,7 @@ def _refuse_last_way_in(connection: Connection, key_id: str) -> None:
 
 
 def _refuse_last_operator(connection: Connection, member_id: str) -> None:
-    """Refuse to lose the last operator; of two who remove each other the second waits here, and is refused."""
+    """Refuse to remove the last operator; of two who remove each other, the second waits here and is refused."""
     operators = connection.scalars(
         select(members.c.id).where(members.c.is_operator).order_by(members.c.id).with_for_update()
     ).all()

@@ -1,4 +1,4 @@
-"""Limits of requests: of an API key, or of the runs of a model. Callers are looked up with theirs (`workspaces`)."""
+"""Limits of requests: of an API key, or of the runs of a model. Callers are read with theirs (`workspaces`)."""
 
 from typing import Literal
 
@@ -32,7 +32,7 @@ class LimitRecord(msgspec.Struct, frozen=True):
 
 
 def set_limit(connection: Connection, new: LimitRecord, most: int) -> LimitRecord:
-    """Set a limit, in the place of one that the subject has; as it is then. TooManyLimitsError."""
+    """Set a limit, replacing the one that the subject has, and return it. TooManyLimitsError."""
     connection.execute(select(workspaces.c.id).where(workspaces.c.id == new.workspace_id).with_for_update())
     mine = rate_limits.c.workspace_id == new.workspace_id
     of_subject = mine, rate_limits.c.scope == new.scope, rate_limits.c.subject == new.subject

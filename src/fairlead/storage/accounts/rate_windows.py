@@ -11,7 +11,7 @@ from fairlead.storage.db.statements import Prepared, insert_in
 from fairlead.storage.db.tables import rate_windows
 
 _KEPT: Final = 2
-"""How many lengths of its own a window is kept for: past its end by one, whatever the clocks of servers differ by."""
+"""How many times its own length a window is kept: one length past its end, for servers whose clocks differ."""
 _KEY: Final = (rate_windows.c.meter_id, rate_windows.c.span, rate_windows.c.started_at)
 
 
@@ -54,5 +54,5 @@ def old_windows(connection: Connection, now: int, limit: int) -> list[WindowKey]
 
 
 def delete_windows(connection: Connection, keys: Sequence[WindowKey]) -> None:
-    """Delete windows; those that are gone already are no matter."""
+    """Delete windows, some of which may be deleted already."""
     _DELETE.run(connection, keys)

@@ -1,4 +1,4 @@
-"""What is kept sealed: provider keys of workspaces, webhook secrets, addresses of alerts; and with which secret."""
+"""All sealed texts: provider keys of workspaces, webhook secrets, addresses of alerts; and what sealed them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ _ID: Final = 1
 
 
 class SealedRow(NamedTuple):
-    """A sealed text of a workspace, what it is, and its key in its table."""
+    """A sealed text of a workspace, its purpose, and its key in its table."""
 
     workspace_id: str
     key: object
@@ -32,15 +32,15 @@ class SealedRow(NamedTuple):
 
 
 class SealedTable(msgspec.Struct, frozen=True):
-    """A table with sealed texts: the column that tells those of a workspace apart."""
+    """A table with sealed texts: the column that identifies those of a workspace."""
 
     table: Table
     key: str
     what: str
-    """What a text is called when it is sealed; `{}` stands for its key."""
+    """The purpose of its texts; `{}` stands for the key."""
 
     def what_of(self, row: SealedRow) -> str:
-        """What the text of a row is called."""
+        """The purpose of a row's text."""
         return self.what.format(row.key)
 
 
@@ -67,7 +67,7 @@ def outdated_rows(
 
 
 def replace_sealed(connection: Connection, sealed: SealedTable, changes: Sequence[tuple[SealedRow, bytes]]) -> int:
-    """Replace sealed texts by others, where they are still what was read; how many."""
+    """Replace sealed texts that are still as they were read; returns how many."""
     columns, done = sealed.table.c, 0
     for row, fresh in changes:
         mine = (columns.workspace_id == row.workspace_id) & (columns[sealed.key] == row.key)
@@ -88,17 +88,17 @@ def count_by_prefix(connection: Connection, length: int) -> dict[bytes, int]:
 
 
 def note_origin(connection: Connection, secret: str) -> None:
-    """Note which master secret webhook secrets derive from; nothing where it was noted before."""
+    """Record the master secret that webhook secrets derive from, unless one is recorded."""
     connection.execute(insert_into(connection, webhook_origin).values(id=_ID, secret=secret).on_conflict_do_nothing())
 
 
 def change_origin(connection: Connection, secret: str) -> None:
-    """Let webhook secrets without a row derive from another master secret."""
+    """Have webhook secrets without a row derive from another master secret."""
     connection.execute(update(webhook_origin).values(secret=secret))
 
 
 def find_origin(connection: Connection) -> str | None:
-    """Which master secret webhook secrets derive from that have no row."""
+    """The master secret that webhook secrets without a row derive from."""
     found: str | None = connection.scalar(select(webhook_origin.c.secret))
     return found
 
@@ -113,7 +113,7 @@ def webhook_secrets_of(connection: Connection, workspace_ids: Iterable[str]) -> 
 
 
 def keep_webhook_secrets(connection: Connection, rows: Sequence[tuple[str, int, bytes]]) -> None:
-    """Keep webhook secrets of workspaces, by their numbers, unless they are kept already."""
+    """Store webhook secrets of workspaces, by their numbers, unless they are stored already."""
     for workspace_id, number, sealed in rows:
         connection.execute(
             insert_into(connection, webhook_secrets)
@@ -123,7 +123,7 @@ def keep_webhook_secrets(connection: Connection, rows: Sequence[tuple[str, int, 
 
 
 def forget_webhook_secrets(connection: Connection, workspace_id: str, before: int) -> None:
-    """Forget the webhook secrets of a workspace before one of them."""
+    """Delete the webhook secrets of a workspace before one of them."""
     old = (webhook_secrets.c.workspace_id == workspace_id) & (webhook_secrets.c.number < before)
     connection.execute(delete(webhook_secrets).where(old))
 

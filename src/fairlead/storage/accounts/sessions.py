@@ -19,7 +19,7 @@ class NoSessionError(Exception):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What may be told of a session. Times are milliseconds since 1970."""
+    """What may be shown of a session. Times are milliseconds since 1970."""
 
     id: str
     address: str | None
@@ -29,7 +29,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class NewSession(Session, frozen=True, kw_only=True):
-    """A session to be remembered: the digest of its cookie, never the cookie. `key_id` is the key it was begun with."""
+    """A session to be stored: the digest of its cookie, never the cookie. `key_id` is the key it was begun with."""
 
     member_id: str
     digest: str
@@ -37,26 +37,26 @@ class NewSession(Session, frozen=True, kw_only=True):
 
 
 class SessionCaller(msgspec.Struct, frozen=True):
-    """Who calls for a workspace in a session, None without a role there; and when the session was last seen."""
+    """The caller of a session for a workspace, None without a role there; and when the session was last seen."""
 
     caller: Caller | None
     seen_at: int
 
 
 class Lifetime(msgspec.Struct, frozen=True):
-    """Which sessions still count: those begun and last seen no earlier than two times (ms)."""
+    """The bounds of valid sessions: they were begun, and last seen, no earlier than these times (ms)."""
 
     begun_from: int
     seen_from: int
 
     @classmethod
     def at(cls, now: int) -> "Lifetime":
-        """Those that count at a time (ms)."""
+        """The bounds at a time (ms)."""
         return cls(now - SESSION_LASTS_MS, now - SESSION_IDLE_MS)
 
 
 def begin_session(connection: Connection, new: NewSession, most: int) -> None:
-    """Remember a session, and forget the oldest of its member where there are more than `most`."""
+    """Store a session, and delete the oldest of its member where there are more than `most`."""
     connection.execute(insert(sessions).values(msgspec.structs.asdict(new)))
     mine = select(sessions.c.id).where(sessions.c.member_id == new.member_id)
     kept = list(connection.scalars(mine.order_by(sessions.c.id.desc()).limit(most)))
@@ -64,7 +64,7 @@ def begin_session(connection: Connection, new: NewSession, most: int) -> None:
 
 
 def find_session(connection: Connection, digest: str, lifetime: Lifetime) -> tuple[Principal, int] | None:
-    """Who has signed in with a cookie, by its digest, and when it was last seen; None for one that does not count."""
+    """The principal of a cookie, by its digest, and when it was last seen; None for an invalid one."""
     found = (
         select_members()
         .add_columns(sessions.c.id.label("session_id"), sessions.c.seen_at)
@@ -80,10 +80,9 @@ def find_session(connection: Connection, digest: str, lifetime: Lifetime) -> tup
 
 
 def caller_by_session(connection: Connection, digest: str, named: str, lifetime: Lifetime) -> SessionCaller:
-    """Who calls with a cookie for a workspace, by the workspace's name or id; NoSessionError.
+    """The caller of a cookie for a workspace, by the workspace's name or id; NoSessionError.
 
-    An operator without a role there counts as an owner. There is no caller where somebody has no role, or there is no
-    such workspace.
+    An operator without a role there counts as an owner. There is no caller without a role, or without such a workspace.
     """
     found = find_session(connection, digest, lifetime)
     if found is None:
@@ -99,12 +98,12 @@ def caller_by_session(connection: Connection, digest: str, named: str, lifetime:
 
 
 def note_seen(connection: Connection, digest: str, now: int) -> None:
-    """Note that a session was used, by the digest of its cookie."""
+    """Record that a session was used, by the digest of its cookie."""
     connection.execute(update(sessions).where(sessions.c.digest == digest).values(seen_at=now))
 
 
 def list_sessions(connection: Connection, member_id: str, lifetime: Lifetime) -> list[Session]:
-    """The sessions of a member that still count, the newest first."""
+    """The valid sessions of a member, the newest first."""
     mine = select(*_SHOWN).where(
         sessions.c.member_id == member_id,
         sessions.c.created_at >= lifetime.begun_from,
@@ -114,24 +113,24 @@ def list_sessions(connection: Connection, member_id: str, lifetime: Lifetime) ->
 
 
 def end_session(connection: Connection, member_id: str, session_id: str) -> None:
-    """Forget a session of a member; NoSessionError."""
+    """Delete a session of a member; NoSessionError."""
     mine = (sessions.c.id == session_id) & (sessions.c.member_id == member_id)
     if connection.execute(delete(sessions).where(mine)).rowcount == 0:
         raise NoSessionError
 
 
 def end_sessions(connection: Connection, member_id: str) -> int:
-    """Forget every session of a member; how many."""
+    """Delete every session of a member; returns how many."""
     return connection.execute(delete(sessions).where(sessions.c.member_id == member_id)).rowcount
 
 
 def has_ended(connection: Connection, lifetime: Lifetime) -> bool:
-    """Whether there are sessions that do not count any more."""
+    """Whether there are sessions that are no longer valid."""
     return connection.execute(select(sessions.c.id).where(_ended(lifetime)).limit(1)).first() is not None
 
 
 def forget_ended(connection: Connection, lifetime: Lifetime) -> int:
-    """Forget the sessions that do not count any more; how many."""
+    """Delete the sessions that are no longer valid; returns how many."""
     return connection.execute(delete(sessions).where(_ended(lifetime))).rowcount
 
 

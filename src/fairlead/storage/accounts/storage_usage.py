@@ -1,9 +1,9 @@
 """What each workspace keeps, in bytes and files: counted by the database in the transaction that changes it (S-09).
 
-Triggers count, so that no statement can be forgotten, nor those of servers of the version before. Files of workflows,
-copies of results, what editors keep and the large workflows of jobs are counted, each row for itself: bytes that
-several rows name are stored once and count for each. The large bodies of runs are not counted: the backlog of the
-queue bounds them, and they are gone when their runs have ended, while a workflow is kept as long as its job.
+Triggers count, so that no statement is missed, not even those of servers of an earlier version. Files of workflows,
+copies of results, editors' documents and the large workflows of jobs are counted, each row by itself: bytes that
+several rows name are stored once and count for each. The large bodies of runs are not counted: the backlog of the queue
+bounds them, and they are deleted when their runs have ended, while a workflow is kept as long as its job.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -48,14 +48,14 @@ def usage_of(connection: Connection, workspace_id: str) -> StorageUsage:
 
 
 def usage_of_each(connection: Connection, workspace_ids: Sequence[str]) -> dict[str, StorageUsage]:
-    """What some workspaces keep, by their ids; one that has kept nothing yet may be absent."""
+    """What some workspaces keep, by their ids; one that has stored nothing yet may be absent."""
     return {row[0]: StorageUsage(*row[1:]) for row in _LOOK_UP.run(connection, workspace_ids)}
 
 
 def check_room(connection: Connection, workspace_id: str, limits: StorageLimits) -> None:
-    """Let what was written in this transaction stand; StorageFullError where the workspace keeps too much with it.
+    """Accept what was written in this transaction; StorageFullError where the workspace keeps too much with it.
 
-    What was written holds the lock of the workspace's row, so two transactions cannot pass the limit together.
+    The writes hold the lock of the workspace's row, so two transactions cannot exceed the limit together.
     """
     exceeded = usage_of(connection, workspace_id).exceeded(limits)
     if exceeded is not None:
@@ -63,7 +63,7 @@ def check_room(connection: Connection, workspace_id: str, limits: StorageLimits)
 
 
 def lock_usage(connection: Connection, workspace_ids: Collection[str]) -> None:
-    """Lock the rows of workspaces in one order, before files of several are deleted: sweeps never wait in a circle."""
+    """Lock the rows of workspaces in one order, before files of several are deleted, so that sweeps cannot deadlock."""
     mine = storage_usage.c.workspace_id.in_(sorted(set(workspace_ids)))
     rows = select(storage_usage.c.workspace_id).where(mine).order_by(storage_usage.c.workspace_id)
     connection.execute(rows.with_for_update()).all()
@@ -86,7 +86,7 @@ def list_usage(connection: Connection) -> list[tuple[str, StorageUsage]]:
 
 
 def wrong_usage() -> Select[*tuple[object, ...]]:
-    """Workspaces that are counted otherwise than their rows are."""
+    """Workspaces whose counts differ from their rows."""
     kept = union_all(
         select(workflow_files.c.workspace_id, workflow_files.c.size.label("size")),
         select(assets.c.workspace_id, assets.c.size),

@@ -1,4 +1,4 @@
-"""Workspaces and their API keys as those see them who administer them: whole, page by page, and through their ends."""
+"""Workspaces and their API keys for administrators: in full, page by page, and until they are deleted."""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
@@ -72,12 +72,12 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def available(self) -> int:
-        """What can still be held for runs."""
+        """The amount that can still be held for runs."""
         return Funds(self.billing, self.balance, self.held, self.cap, self.in_flight, self.in_flight_limit).available()
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be told of an API key; its budget is that of the books."""
+    """What may be shown of an API key; its budget is that of the ledger."""
 
     id: str
     label: str
@@ -97,7 +97,7 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
 def create_workspace(
     connection: Connection, id_: str, new: NewWorkspace, now: int, storage: Mapping[str, int | None]
 ) -> None:
-    """Make a workspace with an empty book, and with limits of its own of what it keeps; NameTakenError."""
+    """Make a workspace with an empty ledger, and with storage limits of its own; NameTakenError."""
     insert_workspace(connection, id_, new, now)
     if storage:
         set_limits(connection, id_, storage)
@@ -106,7 +106,7 @@ def create_workspace(
 def change_workspace(
     connection: Connection, name_or_id: str, changes: Mapping[str, object], storage: Mapping[str, int | None]
 ) -> tuple[str, str]:
-    """Change settings of a workspace, and limits of what it keeps; its id and name. UnknownWorkspaceError."""
+    """Change settings of a workspace, and its storage limits; returns its id and name. UnknownWorkspaceError."""
     named = change_named_workspace(connection, name_or_id, changes)
     if storage:
         set_limits(connection, named[0], storage)
@@ -124,7 +124,7 @@ def find_record(connection: Connection, workspace_id: str) -> WorkspaceRecord:
 def list_records(
     connection: Connection, within: tuple[str, ...] | None, after: str | None, limit: int
 ) -> list[WorkspaceRecord]:
-    """Up to `limit` workspaces by name, behind a name; all that have not ended, or some by their ids."""
+    """Up to `limit` workspaces by name, after a name: all that are not deleted, or some by their ids."""
     found = select(workspaces).where(workspaces.c.name != workspaces.c.id).order_by(workspaces.c.name).limit(limit)
     if within is not None:
         found = found.where(workspaces.c.id.in_(within))
@@ -138,15 +138,15 @@ def change_state(connection: Connection, workspace_id: str, changes: Mapping[str
 
 
 def has_due(connection: Connection, now: int) -> bool:
-    """Whether the time to restore some deleted workspace is over, and it has not ended yet."""
+    """Whether the grace period of some deleted workspace is over, and it is still there."""
     return connection.execute(select(workspaces.c.id).where(_is_due(now)).limit(1)).first() is not None
 
 
 def end_due(connection: Connection, by: Actor, now: int) -> int:
-    """End a batch of deleted workspaces for good; how many.
+    """Delete a batch of workspaces for good; returns how many.
 
-    Keys are revoked, what is sealed, kept for editors and known of members goes, files expire, and the workspace is
-    called by its id from then on. The books stay.
+    Keys are revoked; sealed texts, editors' documents and roles are deleted; files expire; and the workspace is named
+    by its id from then on. The ledger stays.
     """
     due = select(workspaces.c.id, workspaces.c.name).where(_is_due(now)).order_by(workspaces.c.id)
     found = connection.execute(due.limit(_ENDED_AT_ONCE).with_for_update()).all()
@@ -164,7 +164,7 @@ def end_due(connection: Connection, by: Actor, now: int) -> int:
 
 
 def _is_due(now: int) -> ColumnElement[bool]:
-    """Which workspaces end now; one that has ended has its id for a name."""
+    """The condition for workspaces to be deleted now; a deleted one has its id as its name."""
     return (workspaces.c.delete_at <= now) & (workspaces.c.name != workspaces.c.id)
 
 

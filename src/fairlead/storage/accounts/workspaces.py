@@ -123,7 +123,7 @@ class NewWorkspace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewKey(msgspec.Struct, frozen=True):
-    """An API key to be remembered: its digest, never the key. The organization is that of its account."""
+    """An API key to be stored: its digest, never the key. The organization is that of its account."""
 
     id: str
     workspace_id: str
@@ -138,7 +138,7 @@ class NewKey(msgspec.Struct, frozen=True):
 
 
 def create_workspace(connection: Connection, workspace_id: str, new: NewWorkspace, now: int) -> None:
-    """Add a workspace with an empty book; NameTakenError when the name is in use."""
+    """Add a workspace with an empty ledger; NameTakenError when the name is in use."""
     try:
         connection.execute(
             insert(workspaces).values(
@@ -241,7 +241,7 @@ def workspace_id_of(connection: Connection, name_or_id: str) -> str:
 
 
 def workspace_name_of(connection: Connection, name_or_id: str) -> tuple[str, str]:
-    """Id and name of a workspace by either, an id before a name that another was given; UnknownWorkspaceError."""
+    """Id and name of a workspace by either; an id wins over another workspace's equal name. UnknownWorkspaceError."""
     either = (workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id)
     found = select(workspaces.c.id, workspaces.c.name).where(either).order_by(workspaces.c.id != name_or_id)
     row = connection.execute(found).first()
@@ -257,7 +257,7 @@ def workspace_names(connection: Connection, limit: int) -> list[tuple[str, str]]
 
 
 def has_workspaces(connection: Connection) -> bool:
-    """Whether there is any workspace; nothing of it is read."""
+    """Whether there is any workspace."""
     return connection.execute(select(workspaces.c.id).limit(1)).first() is not None
 
 
@@ -275,7 +275,7 @@ def list_workspaces(connection: Connection) -> list[dict[str, object]]:
 
 
 def create_key(connection: Connection, new: NewKey) -> None:
-    """Remember the digest of a new key."""
+    """Store the digest of a new key."""
     connection.execute(
         insert(api_keys).values(
             id=new.id,
@@ -370,11 +370,11 @@ def caller_by_key_id(connection: Connection, key_id: str) -> Caller | None:
 def caller_by_workspace(
     connection: Connection, name_or_id: str, subject: str, models: Patterns, token_kind: TokenKind | None = None
 ) -> Caller | None:
-    """The caller a token speaks for: its workspace, and the models the token itself is limited to."""
+    """The caller of a token: its workspace, and the models that the token itself is limited to."""
     either = select(*_FUNDS_AND_RIGHTS, _rate_limits(_OF_MODELS)).where(
         (workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id)
     )
-    # An id is its workspace's, even where another workspace was given it as a name.
+    # An id means its own workspace, even where another workspace has it as a name.
     row = connection.execute(either.order_by(workspaces.c.id != name_or_id)).mappings().first()
     return None if row is None else _caller(row, subject=subject, models=models, token_kind=token_kind)
 
@@ -436,7 +436,7 @@ def _patterns_text(patterns: tuple[str, ...] | None) -> str | None:
 
 
 def _gates(text: str) -> dict[str, Gate]:
-    """Read rollout switches. What says neither on nor off cannot be evaluated, and is not guessed (R-38)."""
+    """Read rollout switches. A value other than on or off cannot be evaluated, and is not guessed (R-38)."""
     known = {gate.value: gate for gate in (Gate.ON, Gate.OFF)}
     try:
         read = msgspec.json.decode(text, type=dict[str, object])
@@ -450,7 +450,7 @@ def _gates_text(gates: Mapping[str, Gate]) -> str:
 
 
 def readable(row: RowMapping) -> dict[str, object]:
-    """A row with its JSON columns decoded; what cannot be read of them is shown to be so."""
+    """A row with its JSON columns decoded; unreadable ones are marked as such."""
     decoded = dict(row)
     for name in ("models", "providers", "gates"):
         if decoded.get(name) is not None:
@@ -462,7 +462,7 @@ def readable(row: RowMapping) -> dict[str, object]:
 
 
 def available(connection: Connection, workspace_id: str) -> int:
-    """What a workspace can still be held for, in 10^-8 dollars."""
+    """The amount that can still be held for a workspace, in 10^-8 dollars."""
     row = _workspace_row(connection, workspace_id)
     return Funds(
         Billing(row["billing"]), row["balance"], row["held"], row["cap"], row["in_flight"], row["in_flight_limit"]

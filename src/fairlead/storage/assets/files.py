@@ -53,7 +53,7 @@ def needed_by_jobs() -> ColumnElement[bool]:
 
 
 def delete_needed(connection: Connection, job_ids: Sequence[str]) -> None:
-    """Forget which files some jobs have named, which are forgotten themselves."""
+    """Delete the links from some deleted jobs to the files that they have named."""
     connection.execute(delete(job_files).where(job_files.c.job_id.in_(job_ids)))
 
 
@@ -72,7 +72,7 @@ class NoNameLeftError(Exception):
 class WorkflowFile(msgspec.Struct, frozen=True):
     """One file of a workspace; times in ms since 1970. `expires_at` is None for one that stays.
 
-    `path` is what its sender calls it, `tags` a JSON array.
+    `path` is its sender's name for it, `tags` a JSON array.
     """
 
     id: str
@@ -90,7 +90,7 @@ class WorkflowFile(msgspec.Struct, frozen=True):
 
 
 def find_file(connection: Connection, workspace_id: str, kind: str, name: str, now: int) -> WorkflowFile | None:
-    """The file of a name; None when there is none, or not any more."""
+    """The file of a name; None when there is none, or it has expired."""
     return _one(connection, and_(*_is(workspace_id, kind, name), _lives(now)))
 
 
@@ -102,7 +102,7 @@ def find_file_of_id(connection: Connection, file_id: str) -> WorkflowFile | None
 def find_files(
     connection: Connection, workspace_id: str, names: Collection[tuple[str, str]], now: int
 ) -> dict[tuple[str, str], WorkflowFile]:
-    """The files of some names, each with its kind, as far as there are such."""
+    """The existing files of some names, each with its kind."""
     found: dict[tuple[str, str], WorkflowFile] = {}
     wanted = list(names)
     for start in range(0, len(wanted), _FOUND_AT_ONCE):
@@ -117,7 +117,7 @@ def find_files(
 def find_referenced(
     connection: Connection, workspace_id: str, reference: FileReference, kind: str, now: int
 ) -> WorkflowFile | None:
-    """The file that is meant: the one of that name, else one with that content. `kind` is where none is said."""
+    """The file that a reference means: the one of that name, else one with that content. `kind` is the default."""
     named = find_file(connection, workspace_id, reference.kind or kind, reference.name, now)
     if named is not None or reference.content is None:
         return named
@@ -125,12 +125,12 @@ def find_referenced(
 
 
 def find_content(connection: Connection, workspace_id: str, blob: str, now: int) -> WorkflowFile | None:
-    """The newest file of a workspace with these bytes, whatever it is called and for; None when it has none."""
+    """The newest file of a workspace with these bytes, of any name and kind; None when it has none."""
     return _one(connection, workflow_files.c.workspace_id == workspace_id, workflow_files.c.blob == blob, _lives(now))
 
 
 def add_file(connection: Connection, new: WorkflowFile) -> WorkflowFile:
-    """Give a file its name, or another where that is in use for other bytes; the file as it is kept.
+    """Give a file its name, or another where that is in use for other bytes; returns the stored file.
 
     The same bytes under the same name, or under one that was made of it, are one file (engine-wire, 2.5). A name whose
     file has expired is free. NoNameLeftError when too many names are in use.
@@ -148,9 +148,9 @@ def add_file(connection: Connection, new: WorkflowFile) -> WorkflowFile:
 
 
 def keep_file(connection: Connection, new: WorkflowFile, limits: StorageLimits, *, overwrite: bool) -> WorkflowFile:
-    """Put or add a file, and return it as it is kept: StorageFullError where its workspace keeps too much with it.
+    """Replace or add a file, and return the stored one; NoNameLeftError.
 
-    NoNameLeftError. A file that is there already needs no room.
+    StorageFullError where its workspace keeps too much with it. A file that exists already needs no room.
     """
     if overwrite:
         put_file(connection, new)
@@ -163,12 +163,12 @@ def keep_file(connection: Connection, new: WorkflowFile, limits: StorageLimits, 
 
 
 def put_file(connection: Connection, new: WorkflowFile) -> None:
-    """Keep a file under its name, in the place of the one that has it. Links to that one lead nowhere then."""
+    """Store a file under its name, replacing the one that has it, whose links then lead nowhere."""
     _put(connection.dialect.name).run(connection, [_row(new)])
 
 
 def next_number(connection: Connection, workspace_id: str, kind: str, beginning: str) -> int:
-    """Take the next number of the names that begin so; the first is 1. Nobody is given one twice."""
+    """Take the next number of names with a prefix; the first is 1. Each number is given once."""
     ((number,),) = _take_number(connection.dialect.name).run(connection, (workspace_id, kind, beginning))
     return int(number)
 
@@ -205,9 +205,9 @@ def extend_expiries(connection: Connection, files: Collection[tuple[str, str, st
 
 
 def delete_expired(connection: Connection, now: int, limit: int) -> int:
-    """Forget up to `limit` files that have expired and that no live job needs, oldest first; how many there were.
+    """Delete up to `limit` expired files that no live job needs, oldest first; returns how many there were.
 
-    The last number of a beginning is forgotten with the preview that has it: each preview has a beginning of its own.
+    The counter of a preview's prefix is deleted with it, because each preview has a prefix of its own.
     """
     oldest = (
         select(workflow_files.c.id, *_NAME)
@@ -226,7 +226,7 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
 
 
 def delete_old_inputs(connection: Connection, before: int, limit: int) -> int:
-    """Forget up to `limit` inputs that came before a time (ms) and that no live job names; how many there were."""
+    """Delete up to `limit` inputs from before a time (ms) that no live job names; returns how many there were."""
     old = (
         select(workflow_files.c.id, workflow_files.c.workspace_id)
         .where(workflow_files.c.kind == _INPUT, workflow_files.c.created_at < before, ~needed_by_jobs())
@@ -249,7 +249,7 @@ def _inserted(connection: Connection, new: WorkflowFile) -> bool:
 
 
 def _hold_name(connection: Connection, new: WorkflowFile) -> None:
-    """Let nobody else look for a name beside the same one until this transaction has ended."""
+    """Lock a name, so that no other transaction looks for a name like it until this one has ended."""
     first = insert_into(connection, file_numbers).values(
         workspace_id=new.workspace_id, kind=new.kind, beginning=new.name, last=0
     )
@@ -278,7 +278,7 @@ def _same(connection: Connection, new: WorkflowFile) -> WorkflowFile | None:
 
 
 def _renewed(connection: Connection, kept: WorkflowFile, new: WorkflowFile) -> WorkflowFile:
-    """The file that was there already, with at least the time of the one that was to be."""
+    """The existing file, with at least the expiry of the one that was to be added."""
     if kept.expires_at is None or (new.expires_at is not None and new.expires_at <= kept.expires_at):
         return kept
     renewed = replace(kept, expires_at=new.expires_at)
@@ -335,7 +335,7 @@ _EXTEND: Final = Prepared(
 
 @functools.cache
 def _put(dialect: str) -> Prepared:
-    """Insert a row, or put it in the place of the one of its name, in the words of a dialect."""
+    """Insert a row, or replace the one of its name, in a dialect's SQL."""
     statement = insert_in(dialect, workflow_files).values({name: bindparam(name) for name in _COLUMNS})
     values = {name: statement.excluded[name] for name in _COLUMNS if workflow_files.c[name] not in set(_NAME)}
     return Prepared(statement.on_conflict_do_update(index_elements=list(_NAME), set_=values), _COLUMNS)
@@ -343,7 +343,7 @@ def _put(dialect: str) -> Prepared:
 
 @functools.cache
 def _take_number(dialect: str) -> PreparedQuery:
-    """Count one more of the names that begin so, in the words of a dialect."""
+    """Count one more of the names with a prefix, in a dialect's SQL."""
     keys = file_numbers.primary_key.columns.keys()
     one: ColumnElement[int] = literal_column("1")
     first = insert_in(dialect, file_numbers).values({**{name: bindparam(name) for name in keys}, "last": one})

@@ -14,7 +14,7 @@ _FOUND_AT_ONCE: Final = 300
 
 
 def find_assets(connection: Connection, workspace_id: str, ids: Collection[str], now: int) -> dict[str, WorkflowFile]:
-    """The assets of a workspace with some ids, as far as there are such."""
+    """The existing assets of a workspace with some ids."""
     found: dict[str, WorkflowFile] = {}
     wanted = sorted(set(ids))
     for start in range(0, len(wanted), _FOUND_AT_ONCE):
@@ -25,7 +25,7 @@ def find_assets(connection: Connection, workspace_id: str, ids: Collection[str],
 
 
 class AddedFile(NamedTuple):
-    """A file that was to be added: `is_new` unless there was this one, `is_known` where its bytes were known."""
+    """A file that was added: `is_new` unless it existed, `is_known` where its bytes were stored already."""
 
     file: WorkflowFile
     is_new: bool
@@ -33,7 +33,7 @@ class AddedFile(NamedTuple):
 
 
 def add_asset(connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED) -> AddedFile:
-    """Add an asset unless its workspace has one of its name and bytes; the one it has then.
+    """Add an asset unless its workspace has one of its name and bytes; returns the one it then has.
 
     Its name is another where that is in use for other bytes. NoNameLeftError, StorageFullError.
     """
@@ -45,7 +45,7 @@ def add_asset(connection: Connection, new: WorkflowFile, limits: StorageLimits =
 def add_asset_of(connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED) -> AddedFile | None:
     """Add an asset for bytes that its workspace has already, as `add_asset` does; None where it has no such bytes.
 
-    Without a name it is called what the file is called that has them.
+    Without a name it gets that of the file that has them.
     """
     known = find_content(connection, new.workspace_id, new.blob, new.created_at)
     if known is None:

@@ -26,7 +26,7 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 def insert_assets(connection: Connection, new: Iterable[Asset]) -> None:
-    """Remember the copies of a run."""
+    """Store the copies of a run."""
     if rows := [asdict(asset) for asset in new]:
         connection.execute(insert(assets), rows)
 
@@ -38,7 +38,7 @@ def find_asset(connection: Connection, asset_id: str) -> Asset | None:
 
 
 def delete_expired(connection: Connection, now: int, limit: int) -> int:
-    """Forget up to `limit` assets that have expired, oldest first; how many there were."""
+    """Delete up to `limit` assets that have expired, oldest first; returns how many there were."""
     oldest = (
         select(assets.c.id, assets.c.workspace_id)
         .where(assets.c.expires_at <= now)
@@ -54,7 +54,7 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
 
 
 def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[str]:
-    """Those of some blobs that a live asset, a kept result, a live run, a file of workflows or a job still names."""
+    """The blobs, of some, that a live asset, a stored result, a live run, a file of workflows or a job still names."""
     of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
     of_results = select(runs.c.result_blob).where(runs.c.result_blob.in_(names))
     of_requests = select(runs.c.request_blob).where(runs.c.request_blob.in_(names), runs.c.finished_at.is_(None))

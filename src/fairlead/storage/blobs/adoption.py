@@ -1,4 +1,4 @@
-"""Taking in files that other programs have written: copied into an inode that the server alone has ever had open.
+"""Adopts files that other programs have written: they are copied into an inode that only the server has ever opened.
 
 The process that made a file may keep a descriptor of it, or a mapping, and write on. So its inode never becomes a blob:
 its bytes are cloned or copied, and the name is computed of the copy.
@@ -38,7 +38,7 @@ class AdoptedBlob(msgspec.Struct, frozen=True):
 
 
 def take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
-    """Copy a file into the spool, durable and hashed there; one that can be no blob is taken away.
+    """Copy a file into the spool, durable and hashed there; one that cannot become a blob is removed.
 
     ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, OSError.
     """
@@ -111,7 +111,7 @@ def _cloned(source: int, target: int) -> bool:
         return False
     try:
         fcntl.ioctl(target, _FICLONE, source)
-    except OSError:  # other file systems, or one that cannot: what else is wrong shows when bytes are copied
+    except OSError:  # not possible between or in these file systems; other errors show up when bytes are copied
         return False
     return True
 
@@ -120,7 +120,9 @@ def _copying(source: IO[bytes], target: IO[bytes], limit: int) -> Iterator[int]:
     """Copy at most `limit` bytes, and say after each step how many it has copied."""
     copied = 0
     if sys.platform == "linux":
-        with suppress(OSError):  # from one file system to another, before Linux 5.19; or the disk is full, which shows
+        with suppress(
+            OSError
+        ):  # from one file system to another, before Linux 5.19; or a full disk, which shows up next
             while count := os.copy_file_range(source.fileno(), target.fileno(), min(limit - copied, _COPIED_BYTES)):
                 copied += count
                 yield count
@@ -133,7 +135,7 @@ def _copying(source: IO[bytes], target: IO[bytes], limit: int) -> Iterator[int]:
 
 
 def _opened_plain(path: Path, limit: int) -> IO[bytes]:
-    """Open a file that is a file: no link to one, no device, and no other name for what is somewhere else."""
+    """Open a regular file: no link, no device, and no hard link to a file elsewhere."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -6,7 +6,7 @@ class BlobTooLargeError(Exception):
 
 
 class BlobLostError(Exception):
-    """The bytes of the blob `name` cannot be had any more; trying again does not help."""
+    """The bytes of the blob `name` are lost; trying again does not help."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -1,8 +1,8 @@
-"""What a server knows of its store: whether it is the one that the installation has recorded.
+"""Whether a server's store is the one that the installation has recorded.
 
-Servers that share a database must share a store. One that has another would remove what it does not know, and keep
-what nobody else finds. So nothing is written to a store, and nothing removed from it, before it is known to be the
-installation's; and a blob that such a store lacks is not missing, because the right one may have it.
+Servers that share a database must share a store. A server with another one would remove blobs that it does not know,
+and write blobs that no other server finds. So nothing is written to a store, and nothing removed from it, before it is
+known to be the installation's; and a blob that such a store lacks is not missing, because the right one may have it.
 """
 
 import enum
@@ -24,7 +24,7 @@ class StoreState(enum.StrEnum):
 
 
 class StoreGate:
-    """What is known of one store; it is asked before the store is changed, and before a blob is called missing."""
+    """The known state of one store, which is checked before it is changed, and before a blob is reported missing."""
 
     def __init__(self, state: StoreState = StoreState.UNKNOWN, reason: str = "it was not looked at yet") -> None:
         self._state = state
@@ -41,7 +41,7 @@ class StoreGate:
         return self._reason
 
     def learn(self, state: StoreState, reason: str = "") -> None:
-        """Note what was found out."""
+        """Record the state."""
         self._state = state
         self._reason = reason
 
@@ -58,5 +58,5 @@ class StoreGate:
 
 
 def open_gate() -> StoreGate:
-    """The gate of a store that nobody has to prove, such as one that a command only reads."""
+    """The gate of a store that need not be proven, such as one that a command only reads."""
     return StoreGate(StoreState.OURS, "")

@@ -14,10 +14,9 @@ _MODE: Final = 0o400
 
 
 class LocalCopies:
-    """A folder of copies, of at most `limit` bytes: those that were not asked for longest are removed.
+    """A folder of copies, of at most `limit` bytes: the least recently used are removed.
 
-    The newest stays whatever its size. A copy that somebody reads may be removed under him, which takes nothing away
-    from a file that is open.
+    The newest stays whatever its size. A copy may be removed while it is read, which does not affect an open file.
     """
 
     def __init__(self, folder: Path, limit: int = _BYTES_MAX) -> None:
@@ -55,7 +54,7 @@ class LocalCopies:
                 self._total = self._shrink(newest)
 
     def _shrink(self, newest: Path) -> int:
-        """Remove what was not asked for longest; how many bytes are left."""
+        """Remove the least recently used copies; returns how many bytes are left."""
         found = []
         for path in self._folder.iterdir():
             with suppress(FileNotFoundError):  # another has removed it
@@ -84,7 +83,7 @@ def _place(made: str, path: Path) -> None:
 
 
 def _is_whole(path: Path, size: int) -> bool:
-    """Whether there is a copy of a size; it then counts as asked for just now."""
+    """Whether there is a copy of a size, which then counts as just used."""
     try:
         if path.stat().st_size != size:
             return False

@@ -21,10 +21,11 @@ def write_all(file: IO[bytes], chunk: bytes) -> None:
 
 
 def write_out(descriptor: int, start: int, end: int) -> None:
-    """Have the kernel begin to write a part of a file to the disk, and wait for what is far behind it.
+    """Have the kernel begin to write a part of a file to the disk, and wait for much earlier parts.
 
-    Nothing where it cannot be asked to. It does not make the parts durable, as fsync does. But what is on its way when
-    a database commits may hold the commit's fsync up, on ext4 for all of it: so no more than 8 MiB and a part ever are.
+    Does nothing where that is not supported. It does not make the parts durable, as fsync does. But writes that are
+    pending when a database commits may delay the commit's fsync, on ext4 until all are done: so never more than 8 MiB
+    and a part are pending.
     """
     if _sync_file_range is not None:
         _sync_file_range(descriptor, ctypes.c_int64(start), ctypes.c_int64(end - start), _WRITE)
@@ -35,14 +36,17 @@ def write_out(descriptor: int, start: int, end: int) -> None:
 
 
 def discard(file: IO[bytes]) -> None:
-    """Close a temporary file and take it away."""
+    """Close a temporary file and remove it."""
     file.close()
     Path(file.name).unlink(missing_ok=True)
 
 
 _OLD_SECONDS: Final = 10
 _MODE: Final = 0o400
-"""Of a blob's file. Its folder is its owner's alone, and an engine host is kept from writing there by its sandbox."""
+"""The mode of a blob's file.
+
+Only the owner can enter its folder, and its sandbox keeps an engine host from writing there.
+"""
 _REMEMBERED_MAX: Final = 10_000
 
 
@@ -51,7 +55,7 @@ class BlobFolders:
 
     def __init__(self) -> None:
         self._durable: set[Path] = set()
-        """Folders whose names in the folders above them are durable: those need no fsync for them again."""
+        """Folders whose entries in their parent folders are durable, and need no further fsync."""
 
     def move(self, spooled: Path, target: Path) -> None:
         """Move a finished file to its place, where nobody opens it for writing by mistake; make the move durable.
@@ -60,7 +64,7 @@ class BlobFolders:
         """
         folders = (target.parent.parent, target.parent)
         spooled.chmod(_MODE)
-        # Anyone who writes to it from now on changes this time, even within the same tick of the system's clock.
+        # Any later write changes this time, even within the same tick of the system's clock.
         written_at = time.time_ns() - _OLD_SECONDS * 1_000_000_000
         os.utime(spooled, ns=(written_at, written_at))
         for folder in folders:

@@ -2,7 +2,8 @@
 
 A marker is a name and no content, so that they are read by one listing and written without asking first: servers that
 mark a new store at the same time leave one each, and the installation is recorded under either. A marker is proposed
-first and established once the database has recorded it: what was only proposed belongs to nobody yet.
+first and established once the database has recorded it: a store with only a proposed marker belongs to no installation
+yet.
 """
 
 from collections.abc import AsyncIterator
@@ -34,7 +35,7 @@ class StoreMarkers:
         self._store = store
 
     async def read(self) -> Markers:
-        """The markers there are."""
+        """The existing markers."""
         async with _reaching():
             found = [one["path"] async for page in obstore.list(self._store, _FOLDER) for one in page]
         names = [path.rpartition("/")[2] for path in found]
@@ -54,7 +55,7 @@ class StoreMarkers:
                 await obstore.delete_async(self._store, f"{_FOLDER}/{marker}{_PROPOSED}")
 
     async def remove(self, marker: str) -> None:
-        """Remove a marker; one that is not there is removed already."""
+        """Remove a marker, if it exists."""
         async with _reaching():
             with suppress(FileNotFoundError):
                 await obstore.delete_async(self._store, f"{_FOLDER}/{marker}")

@@ -16,13 +16,16 @@ from fairlead.storage.blobs.store import StoredBlobs
 _CONNECT_SECONDS: Final = 3
 _READ_SECONDS: Final = 20
 _REQUEST_SECONDS: Final = 120
-"""Of one request: a part of an upload or of a download, of 8 MiB at most."""
+"""The time limit of one request: a part of an upload or of a download, of 8 MiB at most."""
 _RETRIES: Final = 3
 _RETRY_SECONDS: Final = 15
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Where a bucket is, and who we are there. What is None follows the standard variables (`AWS_…`) or the machine."""
+    """The address of a bucket, and the credential.
+
+    What is None comes from the standard variables (`AWS_…`) or the machine.
+    """
 
     name: str
     prefix: str
@@ -36,7 +39,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 def bucket_store(bucket: Bucket) -> S3Store:
-    """The objects of a bucket below its prefix; ValueError where it cannot be one. Nothing is asked of it yet."""
+    """The objects of a bucket below its prefix; ValueError for a malformed one. No request is made yet."""
     given: dict[str, Any] = {
         "endpoint": bucket.endpoint,
         "region": bucket.region,
@@ -65,7 +68,7 @@ def bucket_blobs(
     report: Callable[[BlobLostError], None] = lambda _: None,
     gate: StoreGate | None = None,
 ) -> StoredBlobs:
-    """Blobs in a bucket. `folder` is on this machine: for what is on its way, and for copies of up to `copies_bytes`.
+    """Blobs in a bucket. `folder` is on this machine, for uploads under way, and for copies of up to `copies_bytes`.
 
     OSError where the folder cannot be made; ValueError for a bucket that cannot be one.
     """
@@ -86,7 +89,8 @@ def local_blobs(
 ) -> StoredBlobs:
     """Blobs in a folder of this machine, made for its owner alone; OSError when it cannot be.
 
-    `report` is told of every blob that was asked for and is lost; `gate` says whether the folder is the installation's.
+    `report` is called with every blob that was asked for and is lost; `gate` says whether the folder is the
+    installation's.
     """
     spool = folder / "spool"
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -95,5 +99,5 @@ def local_blobs(
 
 
 def existing_blobs(folder: Path) -> StoredBlobs:
-    """Blobs in a folder of this machine as they are, for those that only read; a folder that is not there has none."""
+    """Blobs in a folder of this machine, for those that only read; a missing folder has none."""
     return StoredBlobs(LocalStore(folder) if folder.is_dir() else MemoryStore(), folder / "spool")

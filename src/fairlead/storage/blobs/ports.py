@@ -1,4 +1,4 @@
-"""What the rest of the server asks of a store of blobs, wherever the bytes are."""
+"""The interface of a store of blobs, wherever the bytes are."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ class Writer(Protocol):
         ...
 
     async def abort(self) -> None:
-        """Forget what was written."""
+        """Discard what was written."""
         ...
 
 
@@ -59,7 +59,7 @@ class Blobs(Protocol):
         ...
 
     async def check(self, name: str, size: int) -> None:
-        """Look whether there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
+        """Check that there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
         ...
 
     async def verify(self, name: str, size: int) -> None:
@@ -75,7 +75,7 @@ class Blobs(Protocol):
         ...
 
     async def delete(self, name: str) -> None:
-        """Remove a blob; one that is not there is removed already. BlobsUnavailableError."""
+        """Remove a blob, if it exists. BlobsUnavailableError."""
         ...
 
     def walk(self, folder: str) -> AsyncIterator[Sequence[StoredBlob]]:
@@ -83,7 +83,7 @@ class Blobs(Protocol):
         ...
 
     async def sweep(self, older_than: float) -> int:
-        """Remove what writers left behind that ended without a word, older than so many seconds; how many."""
+        """Remove files of writers that did not finish, older than so many seconds; returns how many."""
         ...
 
 
@@ -95,9 +95,9 @@ class FileBlobs(Blobs, Protocol):
         ...
 
     async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
-        """Make a copy of a local file a blob, and take the file away.
+        """Make a copy of a local file a blob, and remove the file.
 
-        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: in both cases it is removed.
         BlobsUnavailableError: it stays, and may be adopted later.
         """
         ...
@@ -111,12 +111,12 @@ class FileBlobs(Blobs, Protocol):
         ...
 
     async def local_path(self, name: str) -> Path:
-        """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
+        """The path at which a program of this machine can read a blob, verified as by `read`; it must not write there.
 
         BlobMissingError, BlobDamagedError, BlobsUnavailableError.
         """
         ...
 
     async def check_writable(self) -> None:
-        """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
+        """Write a file where every blob is written first, and remove it; BlobsUnavailableError."""
         ...

@@ -2,13 +2,11 @@
 
 Files of up to VERIFIED_BYTES_MAX are compared whole, whatever part is asked for. A larger one is compared while it is
 read from its beginning to its end, and breaks off before its last piece where it is damaged; parts of it are not
-compared, `fairlead audit --blobs` does that.
-
-A file that was written here or compared lately is not compared again: what is remembered is its inode, its size, and
-the times of its last change of content and of anything, of which nobody but the system sets the latter. A file that was
-changed less than two seconds before is not remembered, as a further change might leave the same times; one that was
-written here is given an older time, which any change would replace. What a disk corrupts by itself changes no times,
-and so nothing is remembered for longer than a minute.
+compared, which `fairlead audit --blobs` does. A file that was written here or compared lately is not compared again:
+its inode, its size, its mtime and its ctime are cached, of which only the system sets the last. A file that was changed
+less than two seconds before is not cached, because a further change might leave the same times; one that was written
+here gets an older mtime, which any change would replace. Corruption on the disk changes no times, so nothing is cached
+for longer than a minute.
 """
 
 import asyncio
@@ -46,7 +44,7 @@ class Digest(Protocol):
 
 
 class FileState(NamedTuple):
-    """What tells a file from another, and from itself after a change; times in nanoseconds since 1970."""
+    """The identity and state of a file; times in nanoseconds since 1970."""
 
     device: int
     inode: int
@@ -70,7 +68,7 @@ class OpenBlob:
         self.file.close()
 
     def piece(self, start: int, end: int) -> bytes:
-        """The bytes from `start` up to `end`; BlobDamagedError where the file is not what it was."""
+        """The bytes from `start` up to `end`; BlobDamagedError where the file has changed."""
         piece = os.pread(self.file.fileno(), end - start, start)
         now = _state(self.file)
         if len(piece) != end - start or (now.size, now.modified_ns) != (self.state.size, self.state.modified_ns):
@@ -88,9 +86,9 @@ class OpenBlob:
 
 
 class BlobVerifier:
-    """Opens files of blobs, compares those of at most `limit` bytes with their names, and remembers which it has.
+    """Opens files of blobs, compares those of at most `limit` bytes with their names, and caches which it has compared.
 
-    For threads: what it does takes as long as a disk takes.
+    To be called in threads, because it waits for the disk.
     """
 
     def __init__(
@@ -132,12 +130,12 @@ class BlobVerifier:
         return known == state and until > time.monotonic()
 
     def trust(self, path: Path, name: str) -> None:
-        """Remember a blob's file that was just written here, under the name of its bytes; OSError."""
+        """Cache the state of a blob's file that was just written here, under the name of its bytes; OSError."""
         with _opened(path) as file:
             self._remember(name, _state(file))
 
     def note_compared(self, blob: OpenBlob, begun_ns: int) -> None:
-        """Remember a blob's file that is as its name says, where it has not been changed for a while before `begun_ns`.
+        """Cache the state of a compared file, unless it was changed shortly before `begun_ns`.
 
         That is when the comparison began, in nanoseconds since 1970.
         """
@@ -189,7 +187,7 @@ async def read_download(
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """What of a file is read, in what state the file was, and the first piece."""
+    """The part of a file that is read, the state of the file, and the first piece."""
 
     state: FileState
     start: int
@@ -256,7 +254,7 @@ def _digest(digest: Digest, pieces: Iterator[bytes]) -> str:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """Open a blob's file. One whose mode somebody has changed is the server's all the same, and is made readable."""
+    """Open a blob's file. One whose mode was changed still belongs to the server, and is made readable."""
     try:
         return path.open("rb", buffering=0)
     except PermissionError:

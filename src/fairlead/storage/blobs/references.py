@@ -1,6 +1,6 @@
-"""What names which blob: result assets, kept results of runs, large requests of live runs, files, large workflows.
+"""The rows that name blobs: result assets, stored results of runs, large requests of live runs, files, large workflows.
 
-And which store the installation has recorded as the one that has them all.
+And the store that the installation has recorded for them.
 """
 
 from collections.abc import Sequence
@@ -46,9 +46,9 @@ def references_to(connection: Connection, blob: str, now: int, limit: int) -> Se
 
 
 def sample_references(connection: Connection, beginning: str, now: int, limit: int) -> Sequence[BlobReference]:
-    """Up to `limit` references of each kind, to the blobs whose names come after a beginning.
+    """Up to `limit` references of each kind, to the blobs whose names come after a prefix.
 
-    Names are hashes, so that a beginning by chance is a sample by chance.
+    Names are hashes, so a random prefix gives a random sample.
     """
     return [
         BlobReference(kind, *row)
@@ -73,13 +73,13 @@ def record_marker(connection: Connection, marker: str, now: int) -> str:
 
 
 def replace_marker(connection: Connection, marker: str, now: int) -> None:
-    """Record another store in the place of the one before."""
+    """Record another store, replacing the one before."""
     connection.execute(delete(blob_store))
     record_marker(connection, marker, now)
 
 
 def _live(kind: str, now: int) -> Select[*tuple[str, str, str, int]]:
-    """The rows of a kind that name a blob and whose time is not up."""
+    """The rows of a kind that name a blob and have not expired."""
     match kind:
         case "asset":
             columns = (assets.c.id, assets.c.workspace_id, assets.c.blob, assets.c.size)

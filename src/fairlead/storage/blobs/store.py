@@ -62,28 +62,27 @@ BlobStore: TypeAlias = LocalStore | MemoryStore | S3Store | GCSStore | AzureStor
 _THOROUGH: Final = BlobVerifier(sys.maxsize, remembered_seconds=0)
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 _DOWNLOADED_BYTES: Final = 4 * 1024 * 1024
-"""How much of a blob of another store is asked for at a time. No request waits for whom the bytes are for."""
+"""How much of a blob of another store is requested at a time, so that no request stays open for a slow reader."""
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2
 _PAGE: Final = 1000
 _AGAIN_SECONDS: Final = (0.0, 0.2, 1.0)
-"""Two servers may write the same bytes, and while an object is replaced a store may give neither the one before nor the
-one after.
+"""Two servers may write the same bytes, and a store may return neither object while one replaces the other.
 """
 _PROBE_BYTES: Final = 64 * 1024
 _PROBE: Final = "probe"
 _PROBED_SECONDS: Final = 10.0
-"""How long another store counts as writable that was: each look there is paid for."""
+"""How long a check that another store is writable counts, because each check costs money there."""
 
 
 class StoredBlobs:
     """Blobs in an object store. `spool` is a local folder for blobs that are being written.
 
     With a LocalStore it must be on the store's own file system: a finished blob is moved, not copied. `parts` is how
-    many bytes an upload to another store sends at once; `copies` keeps what programs of this machine read of another
-    store, and is not needed for a LocalStore. `report` is told of every blob that was asked for and is lost. `gate`
-    says whether the store is the installation's; without one it is. `pauses` (seconds) are those before what came
-    damaged from another store is fetched again.
+    many bytes an upload to another store sends at once; `copies` are local copies for programs of this machine, and are
+    not needed for a LocalStore. `report` is called with every blob that was asked for and is lost. `gate` says whether
+    the store is the installation's; without one it is. `pauses` (seconds) come before a blob that arrived damaged from
+    another store is fetched again.
     """
 
     def __init__(
@@ -116,9 +115,9 @@ class StoredBlobs:
         return SpooledWriter(self.place, self._spool, limit)
 
     async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
-        """Make a copy of a local file a blob, and take the file away.
+        """Make a copy of a local file a blob, and remove the file.
 
-        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: in both cases it is removed.
         BlobsUnavailableError: it stays, and may be adopted later.
         """
         return await self._spooled_and_placed(lambda: take_in(path, self._spool, limit), path)
@@ -130,7 +129,7 @@ class StoredBlobs:
         return await self._spooled_and_placed(lambda: spool_bytes(content, self._spool))
 
     async def _spooled_and_placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], *made: Path) -> AdoptedBlob:
-        """Make what a function spools a blob, and take away what it was made of: in a folder all in one thread."""
+        """Make a blob of what a function spools, and remove the source; in a folder all in one thread."""
         self.gate.check()
         root = self._root
         try:
@@ -148,7 +147,7 @@ class StoredBlobs:
         return adopted
 
     def _placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], root: Path, *made: Path) -> AdoptedBlob:
-        """Make what a function spools a blob of a folder, and take away what it was made of."""
+        """Make a blob of a folder of what a function spools, and remove the source."""
         adopted, spooled = spool()
         try:
             self._move(spooled, root, adopted.name)
@@ -165,9 +164,9 @@ class StoredBlobs:
         self._verifier.trust(path, name)
 
     async def check_writable(self) -> None:
-        """Write a file where every blob is written first, and take it away; BlobsUnavailableError.
+        """Write a file where every blob is written first, and remove it; BlobsUnavailableError.
 
-        Another store is written to as well, though not more often than every ten seconds.
+        Another store is also written to, at most every ten seconds.
         """
         self.gate.check()
         try:
@@ -179,7 +178,7 @@ class StoredBlobs:
             raise BlobsUnavailableError(str(error)) from error
 
     async def local_path(self, name: str) -> Path:
-        """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
+        """The path at which a program of this machine can read a blob, verified as by `read`; it must not write there.
 
         BlobMissingError, BlobDamagedError, BlobsUnavailableError.
         """
@@ -206,7 +205,7 @@ class StoredBlobs:
         return await self.size(name) is not None
 
     async def check(self, name: str, size: int) -> None:
-        """Look whether there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
+        """Check that there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
         found = await self.size(name)
         with self._reporting(name):
             if found is None:
@@ -251,7 +250,7 @@ class StoredBlobs:
         if size > self._verifier.limit:
             return await self._downloaded(name, start, end)
         if self._copies is not None:
-            with suppress(FileNotFoundError):  # others have asked for so much meanwhile that it was removed
+            with suppress(FileNotFoundError):  # it was removed meanwhile to make room for others
                 path = await self._local_copy(self._copies, name, size)
                 return await read_file(path, name, start, end, self._verifier)
         return await read_download(await self._downloaded(name, 0, size), name, start, end, self._spool)
@@ -261,11 +260,11 @@ class StoredBlobs:
         return size
 
     async def _downloaded(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
-        """The bytes of a blob from `start` up to `end`, of which the first are here when this returns."""
+        """The bytes of a blob from `start` up to `end`; the first of them have arrived when this returns."""
         return self._pieces(name, start, end, await self._piece(name, start, end) if start < end else b"")
 
     async def _pieces(self, name: str, start: int, end: int, piece: bytes) -> AsyncGenerator[bytes, None]:
-        """A first piece and those after it, each of which is asked for while the one before is on its way."""
+        """A first piece and the following ones, each of which is requested while the one before is being sent."""
         while piece:
             start += len(piece)
             following = asyncio.ensure_future(self._piece(name, start, end)) if start < end else None
@@ -302,7 +301,7 @@ class StoredBlobs:
 
     @contextmanager
     def _reporting(self, name: str) -> Iterator[None]:
-        """Word what goes wrong while a blob is read, and report one that is lost."""
+        """Translate errors while a blob is read, and report a lost one."""
         try:
             yield
         except BlobLostError as error:
@@ -340,7 +339,7 @@ class StoredBlobs:
             return size
 
     async def delete(self, name: str) -> None:
-        """Remove a blob; one that is not there is removed already. BlobsUnavailableError."""
+        """Remove a blob, if it exists. BlobsUnavailableError."""
         self.gate.check()
         try:
             with suppress(FileNotFoundError):
@@ -361,7 +360,7 @@ class StoredBlobs:
             raise BlobsUnavailableError(str(error)) from error
 
     async def sweep(self, older_than: float) -> int:
-        """Remove what writers left behind that ended without a word, older than so many seconds; how many."""
+        """Remove files of writers that did not finish, older than so many seconds; returns how many."""
         return await asyncio.to_thread(_remove_old, self._spool, time.time() - older_than)
 
     async def place(self, spooled: Path, name: str) -> None:

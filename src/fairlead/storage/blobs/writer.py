@@ -1,4 +1,4 @@
-"""Writing one blob: spooled to a file that the server alone has open, hashed on the way, placed when it is whole."""
+"""Writes one blob: spooled to a file that only the server has open, hashed meanwhile, placed when it is complete."""
 
 import asyncio
 import os
@@ -66,16 +66,16 @@ class SpooledWriter:
         return name
 
     async def abort(self) -> None:
-        """Forget what was written."""
+        """Discard what was written."""
         if self._busy is not None:
             await asyncio.wait([self._busy])  # a thread still writes: closing under it would be a race
-            self._busy.exception()  # asked for, or its loss would be complained of
+            self._busy.exception()  # retrieve the exception, which would otherwise be logged
         if self._file is not None:
             file, self._file = self._file, None
             await asyncio.to_thread(discard, file)
 
     async def _hand_over(self, *, durably: bool) -> None:
-        """Give a thread what was gathered, once it is through with what it had before."""
+        """Pass what was gathered to a thread, once it has written what it had before."""
         await self._thread()
         chunks, self._waiting, self._waiting_bytes = self._waiting, [], 0
         self._busy = asyncio.get_running_loop().run_in_executor(None, self._spool, chunks, durably)

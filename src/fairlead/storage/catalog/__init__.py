@@ -5,5 +5,5 @@
     rates   its rate cards
     strict  what it says of bodies in a provider's own form
 
-It imports no other package of storage. What a file does not say is refused here, never guessed later.
+It imports no other package of storage. What a file lacks is refused here, never guessed later.
 """

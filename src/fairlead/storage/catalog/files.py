@@ -100,7 +100,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def operations_of(read: ModelFile) -> tuple[Operation, ...]:
-    """The operations a body may mean; MistakeError where one could never be meant."""
+    """The operations that a body may ask for; MistakeError for one that no body could ask for."""
     if read.operations is None:
         return (SOLE,)
     return _operations("operations", read.operations)

@@ -28,7 +28,7 @@ from fairlead.domain.pointers import Condition, ConditionFile, Pointer, conditio
 VERSION_MAX: Final = 56
 """Characters of a version: a markup of seven more is in the ledger with it."""
 _CHARGE_MAX: Final = 1_000_000 * UNITS_PER_DOLLAR
-"""What one run may cost at the most: a price with a slip of the decimal point is refused when it is loaded."""
+"""The most that one run may cost, so that a price with a misplaced decimal point is refused when it is loaded."""
 _READ: Final = re.compile(r"(?P<reading>count|length|bytes)\((?P<at>(/.*)?)\)")
 
 _PointerText = Annotated[str, msgspec.Meta(pattern=r"^/.+$", max_length=256)]

@@ -1,6 +1,6 @@
 """Reading the catalog's files (docs/catalog-files.md): one TOML file a model, its schemas beside it as JSON.
 
-Everything is checked while it is read: a catalog either loads whole, or says which file and line to mend.
+Everything is checked while it is read: a catalog either loads completely, or its error names the file and line to fix.
 """
 
 import hashlib
@@ -113,7 +113,7 @@ class _SchemaFile(msgspec.Struct, frozen=True):
 class _SchemaFiles:
     """The schemas of one loading: each file is read and compiled once, however many models name it.
 
-    `note` is told the text of each schema that a model names, in order.
+    `note` is called with the text of each schema that a model names, in order.
     """
 
     def __init__(self, note: Callable[[bytes], None]) -> None:

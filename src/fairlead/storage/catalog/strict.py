@@ -33,7 +33,7 @@ class _StrictOperationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 class StrictFormFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a body in the provider's own form may say."""
+    """What a body in the provider's own form may hold."""
 
     fields: Annotated[list[_PlaceText | _StrictFieldFile], msgspec.Meta(min_length=1, max_length=256)]
     operations: Annotated[list[_StrictOperationFile], msgspec.Meta(max_length=16)] = []

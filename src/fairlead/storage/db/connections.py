@@ -24,7 +24,7 @@ class KeptConnection(NamedTuple):
 
 
 class Connections:
-    """At most `most` connections of an engine without a pool. Who finds all in use waits `seconds` for one.
+    """At most `most` connections of an engine without a pool. Where all are in use, a caller waits `seconds` for one.
 
     The one that was used last is lent first: it has the statements prepared, and its server their plans. SQLAlchemy's
     own pool asks for two proxies and a task at every loan, which together take longer than BEGIN and COMMIT

@@ -1,6 +1,6 @@
 """How far a copy of a database into this one is: kept in the target, and removed when the copy is proven.
 
-It stands in a table of its own, which no schema knows. Until then the database says that no version works with it, so
+It is in a table of its own, which is part of no schema. Until then the database is marked as usable by no version, so
 that no server and no other command accepts it.
 """
 
@@ -26,7 +26,7 @@ _ITSELF: Final = ""
 
 
 class CopyState(msgspec.Struct, frozen=True):
-    """How far a table is: the key behind which it goes on, None before its first row, and how many rows it has."""
+    """The progress of a table: the key after which it goes on, None before its first row, and how many rows it has."""
 
     after: Key | None = None
     rows: int = 0
@@ -37,13 +37,13 @@ class TargetTakenError(Exception):
 
 
 def identity_of(connection: Connection) -> str:
-    """What tells a source from others: its workspaces, by their ids and times."""
+    """The identity of a source: its workspaces, by their ids and times."""
     rows = connection.execute(select(workspaces.c.id, workspaces.c.created_at).order_by(workspaces.c.id))
     return hashlib.sha256(msgspec.json.encode([tuple(row) for row in rows])).hexdigest()
 
 
 def prepare_target(connection: Connection, identity: str) -> bool:
-    """Make the tables of a target and mark it as being filled; whether it has some of this copy already.
+    """Make the tables of a target and mark it as being filled; returns whether it has a part of this copy already.
 
     TargetTakenError.
     """
@@ -82,7 +82,7 @@ def write_page(connection: Connection, copier: TableCopier, rows: Sequence[Row],
 
 
 def finish(connection: Connection) -> None:
-    """The copy is whole and proven: what remembers it goes, and servers may start."""
+    """End a copy that is complete and proven: remove its progress, so that servers may start."""
     _progress.drop(connection)
     _accept(connection, COMPATIBLE_FROM)
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 Transaction: TypeAlias = Connection
-"""What work is run in, for those that hand it on to storage and speak no SQL themselves."""
+"""The transaction of some work, for callers that pass it on to storage and use no SQL themselves."""
 
 
 class DatabaseUnavailableError(Exception):
@@ -26,11 +26,11 @@ class DatabaseUnavailableError(Exception):
 
 
 def ignore_time(_seconds: float) -> None:
-    """Hear a time nobody asked for."""
+    """Ignore a time."""
 
 
 class DatabaseTimes(msgspec.Struct, frozen=True):
-    """Who hears how long (seconds) each transaction took that succeeded, and of a durable write its COMMIT."""
+    """Listeners to how long (seconds) each successful transaction took, and the COMMIT of a durable write."""
 
     read: Callable[[float], None] = ignore_time
     write: Callable[[float], None] = ignore_time
@@ -46,7 +46,8 @@ class Database(Protocol):
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run work in one durable transaction; DatabaseUnavailableError when it could not be made durable.
 
-        One that need not be `durable` by itself is so at the latest with the next that is: never without those before.
+        One that need not be `durable` becomes durable at the latest with the next one that is, and never without those
+        before it.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What a database says of itself to anybody who may use it: how large it is, and how much of its log is unwritten."""
+"""Figures of a database that every user of it may read: its size, and how much of its log is not yet written back."""
 
 from pathlib import Path
 from typing import Final

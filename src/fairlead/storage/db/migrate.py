@@ -19,23 +19,23 @@ HEAD: Final = "0027"
 COMPATIBLE_FROM: Final = "0024"
 """The oldest revision whose servers work with the tables of HEAD: what came since has only added to them.
 
-It moves when a release takes something away, which it may when no server of the releases before is left.
+It changes when a release removes something, which is allowed when no server of earlier releases is left.
 """
 COPYING: Final = "copying"
 """Stands for that revision in a database that `fairlead migrate-data` has filled in part (`copies.py`): no version."""
 _LOCK: Final = 0x666C6B  # "flk": names the lock among those of other programs on the same server
 _LOCK_MS: Final = (*[200] * 20, 1_500, 3_000, 5_000)
-"""How long each try to bring PostgreSQL up to date waits for a table, while running servers wait behind it.
+"""How long each attempt to migrate PostgreSQL waits for a table, while running servers wait behind it.
 
-PostgreSQL looks for a deadlock when a transaction has waited for a second, and then ends that one. The first tries have
-given up by then, so it is never a server's transaction that is ended. The last ones wait longer, because a table that
-is being vacuumed is given up after that second only.
+PostgreSQL looks for a deadlock when a transaction has waited for a second, and then ends that one. The first attempts
+have given up by then, so it is never a server's transaction that is ended. The last ones wait longer, because a vacuum
+gives a table up only after that second.
 """
 _PAUSE_SECONDS: Final = 0.3
-"""Between two tries, in which those that waited go on."""
+"""The pause between two attempts, in which waiting servers go on."""
 
 REVISION_TABLE: Final = "schema_revision"
-"""Says which revision a database is at; Alembic writes it."""
+"""The table with the revision of a database; Alembic writes it."""
 COMPATIBILITY_TABLE: Final = "alembic_version"
 """Says from which revision on servers work with a database. It was Alembic's: versions up to 0024 find there the only
 revision that they work with."""
@@ -62,7 +62,7 @@ class SchemaState(msgspec.Struct, frozen=True):
         return self.compatible_from is not None and self.compatible_from > HEAD
 
     def refusal(self) -> str:
-        """What an operator is told of a database that cannot be used."""
+        """The message for an operator about a database that cannot be used."""
         if self.compatible_from == COPYING:
             return "the database has a part of another's data; the same `fairlead migrate-data` does the rest"
         if self.is_too_new:
@@ -114,7 +114,7 @@ def _make(connection: Connection) -> None:
 async def migrate(database: Database) -> str | None:
     """Bring a database to HEAD in one transaction, and return the revision it was at; NewerDatabaseError.
 
-    Servers may be at work in it. DatabaseUnavailableError where they, or somebody else, leave no moment for it.
+    Servers may be using it. DatabaseUnavailableError where they, or others, hold its tables all the time.
     """
     for lock_ms in _LOCK_MS[:-1]:
         try:
@@ -144,10 +144,9 @@ def run_revisions(connection: Connection, lock_ms: int = _LOCK_MS[0]) -> None:
 
 
 def _lock_tables(connection: Connection, lock_ms: int) -> None:
-    """Have every table to oneself before anything is changed.
+    """Lock every table before anything is changed.
 
-    A revision that took one after the other, with work of its own in between, would meet servers that hold one and wait
-    for another.
+    A revision that locked one after the other could deadlock with servers that hold one and wait for another.
     """
     there = set(inspect(connection).get_table_names())
     names = ", ".join(table.name for table in metadata.sorted_tables if table.name in there)
@@ -156,7 +155,7 @@ def _lock_tables(connection: Connection, lock_ms: int) -> None:
 
 
 def _write_version(connection: Connection, table: str, revision: str) -> None:
-    """Write the one row of a table that says a revision, which is made where it is not there."""
+    """Write the one row of a table with a revision, and make the table if it does not exist."""
     connection.execute(text(f"CREATE TABLE IF NOT EXISTS {table} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text(f"DELETE FROM {table}"))  # noqa: S608 -- names of ours
     connection.execute(text(f"INSERT INTO {table} VALUES (:revision)"), {"revision": revision})  # noqa: S608 -- same

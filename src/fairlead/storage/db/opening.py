@@ -1,4 +1,4 @@
-"""A database by its URL; and one whose server restarts or fails over: what it has not written is asked of it again."""
+"""Opens a database by its URL; transactions that a restarting server has certainly not written are repeated."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 _PAUSE_FIRST: Final = 0.05
 _PAUSE_MAX: Final = 0.5
-"""Seconds between two tries to reach a database server that is away."""
+"""Seconds between two attempts to reach a database server that is away."""
 
 
 def open_database(
@@ -43,7 +43,7 @@ def file_of(url: str) -> Path | None:
 
 
 class WaitingDatabase:
-    """A database server that may be away for a moment: what was surely not written is tried again for `seconds`."""
+    """A database server that may be away for a moment: what was certainly not written is repeated for `seconds`."""
 
     def __init__(self, database: Database, seconds: float) -> None:
         self._database = database
@@ -51,7 +51,7 @@ class WaitingDatabase:
         self.close = database.close
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
-        """Run work in one transaction, as soon as one can be begun."""
+        """Run work in one transaction, as soon as one can begin."""
         return await self._patiently(lambda: self._database.write(work, durable=durable))
 
     async def read(self, work: Work[T]) -> T:

@@ -19,18 +19,23 @@ _CONNECT_SECONDS: Final = 3.0
 STATEMENT_SECONDS: Final = 30.0
 _CONNECTIONS: Final = 16
 _ABANDONED_MS: Final = "5000"
-"""After which PostgreSQL ends a transaction whose client says nothing more, as it was frozen: rows that it has locked
-would hold up its workspaces at every server, and their takeover."""
+"""After this time PostgreSQL ends a transaction whose client is silent, such as a frozen one.
+
+The rows that it has locked would hold up its workspaces at every server, and their takeover.
+"""
 _READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 _WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off"
-"""What is written finds its rows by indexes. PostgreSQL would read a table that it takes for small whole instead, and a
-new database's connections keep such plans, whatever has been written, until statistics are gathered (docs/why.md)."""
+"""Writing transactions find their rows by indexes.
+
+Otherwise PostgreSQL would read a table that it takes for small as a whole, and the connections of a new database keep
+such plans until statistics are gathered (docs/why.md).
+"""
 _WRITING_SOON: Final = f"{_WRITING}; SET LOCAL synchronous_commit = off"
 """A transaction whose COMMIT need not wait for the disk."""
 
 
 class UndoneError(Exception):
-    """PostgreSQL has undone a transaction instead: a statement had failed, and its work went on as if it had not."""
+    """PostgreSQL has rolled a transaction back instead: a statement had failed, and its work went on regardless."""
 
 
 class PostgresDatabase:
@@ -73,7 +78,7 @@ class PostgresDatabase:
         return result
 
     async def _run(self, work: Work[T], begin: str, committed: Callable[[float], None] = ignore_time) -> T:
-        """Run work in a transaction that is begun in some words; `committed` hears how long its COMMIT took."""
+        """Run work in a transaction with a given BEGIN; `committed` is called with how long its COMMIT took."""
         is_connected = is_broken = is_committing = False
         try:
             async with self._connections.lent() as (connection, driver):
@@ -101,7 +106,7 @@ class PostgresDatabase:
         return result
 
     async def close(self) -> None:
-        """Return every connection."""
+        """Close every connection."""
         await self._connections.close()
 
 
@@ -111,18 +116,18 @@ async def _commit(driver: Any) -> None:
 
 
 _PASSING_SQLSTATES: Final = ("08", "40", "53", "55", "57")
-"""Classes of SQLSTATE that pass by themselves: connection, rollback, resources (disk full), lock, intervention."""
+"""Classes of SQLSTATE of temporary errors: connection, rollback, resources (disk full), lock, intervention."""
 
 
 _ROLLED_BACK: Final = "40"
 """The class of SQLSTATE of transactions that PostgreSQL rolled back itself: deadlocks and serialization failures."""
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _ABANDONED: Final = "25P03"
-"""Said of a transaction that was ended, with its connection, after `_ABANDONED_MS`."""
+"""The SQLSTATE of a transaction that was ended, with its connection, after `_ABANDONED_MS`."""
 
 
 def unavailable_server(error: Exception) -> Exception:
-    """Tell a database that is away or overwhelmed from a statement that is wrong."""
+    """Distinguish a database that is away or overloaded from a wrong statement."""
     if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | PoolTimeoutError):
         return DatabaseUnavailableError(str(error) or type(error).__name__)
     broken = isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error, InterfaceError))

@@ -30,9 +30,9 @@ class Snapshot(Protocol):
 
 @asynccontextmanager
 async def open_snapshot(url: str) -> AsyncIterator[Snapshot]:
-    """Take a snapshot of a database that there is, over a connection of its own; DatabaseUnavailableError.
+    """Take a snapshot of an existing database, over a connection of its own; DatabaseUnavailableError.
 
-    Meanwhile SQLite keeps all that is written in its log, and PostgreSQL every row that is replaced.
+    Meanwhile SQLite keeps all writes in its log, and PostgreSQL every row that is replaced.
     """
     async with AsyncExitStack() as stack:
         file = file_of(url)
@@ -41,7 +41,7 @@ async def open_snapshot(url: str) -> AsyncIterator[Snapshot]:
 
 
 async def _of_file(path: Path, stack: AsyncExitStack) -> Snapshot:
-    """A connection that has begun to read, and so goes on to read what it has read first."""
+    """A connection that has begun to read, and so keeps seeing the state of its first read."""
     thread = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="fairlead-snapshot"))
     engine = sqlite_engine(path)
     snapshot = _FileSnapshot(engine.connect, thread)
@@ -90,10 +90,10 @@ async def _of_server(url: str, stack: AsyncExitStack) -> Snapshot:
     stack.push_async_callback(engine.dispose)
     try:
         connection = await stack.enter_async_context(engine.connect())
-        stack.push_async_callback(connection.invalidate)  # whatever it was at, its transaction ends with it
+        stack.push_async_callback(connection.invalidate)  # its transaction ends with it in any case
         driver: Any = (await connection.get_raw_connection()).driver_connection
         await driver.transaction(isolation="repeatable_read", readonly=True).start()
-        await driver.execute("SELECT 1")  # what is read first decides what is seen
+        await driver.execute("SELECT 1")  # the first read fixes the snapshot
     except Exception as error:
         raise unavailable_server(error) from error
     return _ServerSnapshot(connection)

@@ -24,21 +24,24 @@ _READERS: Final = 4
 _BUSY_SECONDS: Final = 2.0
 _CACHE_KIB: Final = 4096
 _CHECKPOINT_PAGES: Final = 4000
-"""How long the log of SQLite may get (16 MB) before its pages are copied into the database. A page that many
-transactions write is copied once: with the default of a quarter of it, copying took as long as writing the log."""
+"""How long the log of SQLite may get (16 MB) before its pages are copied into the database.
+
+A page that many transactions write is copied once: with the default, a quarter of this, copying took as long as writing
+the log.
+"""
 _DURABLE: Final = ("PRAGMA synchronous=FULL", f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
 _NOT_DURABLE: Final = ("PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=0")
 _BUSY_PAUSE_SECONDS: Final = 0.001
-"""Between two tries to take the lock that another process has, which has it for 3 to 4 ms as a rule."""
+"""The pause between two attempts to take the lock from another process, which usually holds it for 3 to 4 ms."""
 
 
 def sqlite_engine(path: Path) -> Engine:
-    """Make an engine for one SQLite file that there is, durable against power loss: WAL, synchronous=FULL."""
+    """Make an engine for one existing SQLite file, durable against power loss: WAL, synchronous=FULL."""
     address = f"file:{quote(str(path))}?mode=rw"  # else SQLite makes an empty file where there is none
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         creator=lambda: sqlite3.connect(address, uri=True, check_same_thread=False, timeout=_BUSY_SECONDS),
-        hide_parameters=True,  # an error's text goes to logs, the callers' bodies must not
+        hide_parameters=True,  # errors are logged, and must not contain callers' bodies
     )
 
     @event.listens_for(engine, "connect")
@@ -57,11 +60,9 @@ def sqlite_engine(path: Path) -> Engine:
 class Committer:
     """The thread in which a COMMIT of SQLite waits for the disk, while the event loop goes on.
 
-    It begins with the first piece of work, and does one after the other.
-
-    An executor of the standard library does the same by way of a future, two locks and a semaphore, each of which the
-    thread has to win the interpreter's lock for while the loop is busy: at every batch, three hundredths of what a run
-    costs.
+    It starts with the first piece of work, and does one after the other. An executor of the standard library does the
+    same with a future, two locks and a semaphore, for each of which the thread must win the interpreter's lock while
+    the loop is busy: that took 3 % of the cost of a run.
     """
 
     def __init__(self, name: str) -> None:
@@ -70,7 +71,7 @@ class Committer:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Callable[[], None]) -> asyncio.Future[None]:
-        """Have work done; the future is of the running loop, and raises what the work raises."""
+        """Run work in the thread; the future is of the running loop, and raises what the work raises."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
@@ -79,7 +80,7 @@ class Committer:
         return future
 
     def close(self) -> None:
-        """Wait until all that was ordered has been done."""
+        """Wait until all queued work is done."""
         if self._thread is not None:
             self._orders.put(None)
             self._thread.join()
@@ -88,16 +89,16 @@ class Committer:
     def _work(self) -> None:
         while (order := self._orders.get()) is not None:
             _do_order(*order)
-            del order  # while the thread waits for the next it would keep a connection that was dropped meanwhile
+            del order  # otherwise the waiting thread would keep a connection that was dropped meanwhile
 
 
 def _do_order(work: Callable[[], None], future: asyncio.Future[None]) -> None:
     failure: BaseException | None = None
     try:
         work()
-    except BaseException as error:  # noqa: BLE001 -- its waiter has to judge
+    except BaseException as error:  # noqa: BLE001 -- its waiter handles it
         failure = error
-    with suppress(RuntimeError):  # the loop may have been closed meanwhile: nobody waits any more
+    with suppress(RuntimeError):  # the loop may be closed, so that nobody waits any more
         future.get_loop().call_soon_threadsafe(_tell_waiter, future, failure)
 
 
@@ -134,7 +135,7 @@ class SqliteDatabase:
         self._turn = asyncio.Lock()
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
-        """Run work in one transaction. Once begun it is finished, whatever becomes of the caller."""
+        """Run work in one transaction. Once begun it is finished, even if the caller is cancelled."""
         began = time.monotonic()
         async with self._turn:
             try:
@@ -176,7 +177,7 @@ class SqliteDatabase:
         await loop.run_in_executor(None, self._close)
 
     async def _commit(self, connection: Connection) -> None:
-        """Commit in a thread, because it waits for the disk. Cancelling this is heard when it has been done."""
+        """Commit in a thread, because it waits for the disk. A cancellation takes effect afterwards."""
         try:
             await self._committer.run(sqlite_driver(connection).commit)
         except asyncio.CancelledError:
@@ -185,11 +186,11 @@ class SqliteDatabase:
                 with suppress(asyncio.CancelledError):
                     await self._committer.run(_nothing)  # one order after the other
                     is_done = True
-            connection.rollback()  # where it could not be committed; else SQLAlchemy alone has something left to end
+            connection.rollback()  # where it could not be committed; otherwise this ends only SQLAlchemy's own part
             raise
 
     async def _begin(self, connection: Connection) -> None:
-        """Take SQLite's write lock; another process may have it, and is waited for without holding up the loop."""
+        """Take SQLite's write lock; waits for another process that holds it, without blocking the loop."""
         driver = sqlite_driver(connection)
         give_up_at = time.monotonic() + _BUSY_SECONDS
         connection.begin()  # SQLAlchemy's own notion of a transaction; pysqlite begins nothing for it
@@ -204,7 +205,7 @@ class SqliteDatabase:
                 return
 
     def _set_durable(self, connection: Connection, *, durable: bool) -> None:
-        """Say whether the next COMMIT waits for the disk (and may copy the log into the database, which does)."""
+        """Set whether the next COMMIT waits for the disk (and may copy the log into the database, which waits, too)."""
         self._is_durable = None
         for pragma in _DURABLE if durable else _NOT_DURABLE:
             sqlite_driver(connection).execute(pragma)
@@ -227,7 +228,7 @@ class SqliteDatabase:
             raise unavailable from error
 
     def _reader_connection(self) -> tuple[Connection, int | None]:
-        """A connection for one read, to the file that stands at the path now, and that file's inode.
+        """A connection for one read, to the file that is at the path now, and that file's inode.
 
         SQLAlchemy's pool takes 11 µs to lend one, a thirtieth of a short list.
         """
@@ -240,8 +241,8 @@ class SqliteDatabase:
         return self._engine.connect(), self._inode
 
     def _writer_connection(self) -> Connection:
-        """The writing connection, to the file that stands at the path now."""
-        if self._inode is not None:  # there was a file once: SQLite must not make an empty one in its place
+        """The writing connection, to the file that is at the path now."""
+        if self._inode is not None:  # there was a file: SQLite must not make an empty one in its place
             self._refuse_if_gone()
         if self._writing_to != self._inode:  # a reader may have been the first to see that the file was replaced
             self._drop_writer()
@@ -257,7 +258,7 @@ class SqliteDatabase:
         return self._writing
 
     def _refuse_if_gone(self) -> None:
-        """SQLite would write on into a deleted file and lose it all: a changed inode is a database that is gone."""
+        """SQLite would go on writing into a deleted file and lose it all: a changed inode means a missing database."""
         inode = self._path.stat().st_ino
         with self._lock:
             if self._inode is None:
@@ -268,7 +269,7 @@ class SqliteDatabase:
                 raise OSError(f"{self._path} was replaced while it was open")
 
     def _drop_writer(self) -> None:
-        """Throw a writer in an unknown state away; the next write opens another."""
+        """Drop a writer in an unknown state; the next write opens another."""
         connection, self._writing = self._writing, None
         if connection is not None:
             _throw_away(connection)
@@ -305,11 +306,11 @@ _PASSING_IN_SQLITE: Final = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
-"""What is wrong with the file, not with the statement: an operator can mend it under a running server."""
+"""Errors of the file, not of the statement, which an operator can fix under a running server."""
 
 
 def unavailable_file(error: Exception) -> DatabaseUnavailableError | None:
-    """What a file that is locked, full, gone or broken is told as; None for a statement that is wrong."""
+    """The error of a file that is locked, full, missing or broken; None for a wrong statement."""
     if isinstance(error, OSError):
         return DatabaseUnavailableError(str(error))
     origin = error.orig if isinstance(error, DatabaseError) else error

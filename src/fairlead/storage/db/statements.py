@@ -42,8 +42,9 @@ from sqlalchemy.sql.elements import CompilerElement
 from sqlalchemy.sql.expression import UpdateBase
 from sqlalchemy.sql.visitors import ExternallyTraversible, replacement_traverse
 
-# What has no adapter of its own is asked for one by two attributes it does not have, at the price of two exceptions;
-# of a run's values these are fourteen. What adapts is written in C: a function of ours costs more than storing a value.
+# For a value without an adapter SQLite's driver looks up two attributes that it does not have, at the cost of two
+# exceptions; a run has fourteen such values. These adapters are written in C, because a Python function would cost more
+# than storing a value.
 sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # finds nothing: None
@@ -55,9 +56,9 @@ _INTEGRITY: Final = "23"
 """How the SQLSTATEs of violated constraints begin."""
 _Row: TypeAlias = tuple[object, ...]
 Rows: TypeAlias = Sequence[Any]
-"""What a statement has found, each row as a tuple."""
+"""The rows that a statement has found, as tuples."""
 OneOf: TypeAlias = Callable[[ColumnElement[str]], ColumnElement[bool]]
-"""Makes the condition that a column is one of the ids looked up, in the words of a dialect."""
+"""Makes the condition that a column is one of the ids looked up, in a dialect's SQL."""
 
 
 class Prepared:
@@ -84,13 +85,13 @@ class Prepared:
             return
         try:
             sqlite_driver(connection).executemany(sql, rows)
-        except sqlite3.IntegrityError as error:  # by the name it has on the other database too
+        except sqlite3.IntegrityError as error:  # as the error that it is on the other database
             raise IntegrityError(sql, None, error, hide_parameters=True) from error
 
     def changed(self, connection: Connection, rows: Sequence[_Row], name: str) -> set[object]:
-        """Execute an UPDATE in SQLite for all rows; of those it found something to change for, the value of a name.
+        """Execute an UPDATE in SQLite for all rows; the value of a name of those for which it changed something.
 
-        RETURNING would say so as well, and makes the statement take four times as long there.
+        RETURNING would do the same, but makes the statement take four times as long there.
         """
         sql = self._sql.get("sqlite") or self._compile(connection)
         driver, at, changed = sqlite_driver(connection), self._names.index(name), set()
@@ -106,8 +107,8 @@ class Prepared:
         array of those, of which PostgreSQL expects ten, whatever is in it. Of the rows of a document it expects a
         hundred, and reads a table of less than some thousand rows whole instead.
 
-        Arrays of columns would do as well, but asyncpg asks of each value whether it is an array itself: of a run's
-        hundred values that took a tenth of its time.
+        Arrays of columns would work as well, but asyncpg checks for each value whether it is an array itself: for a
+        run's hundred values that took a tenth of its time.
         """
         binds = self._statement.compile(dialect=dialect, column_keys=self._names).binds
         types = {name: binds[name].type for name in self._names}
@@ -222,7 +223,7 @@ def _compile_changing(
 
 
 class PreparedInsert:
-    """An INSERT like `Prepared` that leaves rows alone whose keys are there already: they were written before."""
+    """An INSERT like `Prepared` that skips rows whose keys exist already, because they were written before."""
 
     def __init__(self, table: Table, names: Sequence[str]) -> None:
         self._table = table
@@ -247,7 +248,7 @@ class PreparedQuery:
         self._sql: dict[str, str] = {}
 
     def sql(self, connection: Connection) -> str:
-        """The statement in the words of a dialect."""
+        """The statement in a dialect's SQL."""
         found = self._sql.get(connection.dialect.name)
         if found is None:
             found = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
@@ -285,7 +286,7 @@ def _fetch(connection: Connection, sql: str, values: Sequence[object]) -> Rows:
         adapted: AdaptedConnection = connection.connection.dbapi_connection  # type: ignore[assignment]
         try:
             rows: Rows = adapted.run_async(lambda driver: driver.fetch(sql, *values))
-        except Exception as error:  # by the names that SQLAlchemy would give them
+        except Exception as error:  # as the errors that SQLAlchemy would raise
             if not (sqlstate := getattr(error, "sqlstate", None)):
                 raise
             named = IntegrityError if sqlstate.startswith(_INTEGRITY) else DatabaseError
@@ -293,7 +294,7 @@ def _fetch(connection: Connection, sql: str, values: Sequence[object]) -> Rows:
         return rows
     try:
         return sqlite_driver(connection).execute(sql, values).fetchall()
-    except sqlite3.DatabaseError as error:  # readers know it by the name it has on the other database too
+    except sqlite3.DatabaseError as error:  # under the same error as on the other database
         raise DatabaseError(sql, None, error, hide_parameters=True) from error
 
 
@@ -326,7 +327,7 @@ def _compiled(connection: Connection, statement: CompilerElement, names: list[st
 
 
 def insert_into(connection: Connection, table: Table) -> Any:
-    """An INSERT with ON CONFLICT in the words of a connection's dialect; both spell its methods alike."""
+    """An INSERT with ON CONFLICT in a connection's dialect; its methods have the same names in both."""
     return insert_in(connection.dialect.name, table)
 
 

@@ -1,9 +1,9 @@
 """Copying tables: their rows in pages, to lines of JSON and back, and into another database of either kind.
 
 A copier reads pages in the order of primary keys, each after the last key of the page before, over one snapshot
-(`snapshots.open_snapshot`) or while nothing is written. It may write a page again: a row that is there already gets
-the values of its copy. So a copy that was interrupted goes on after the last key that is known to be written, and what
-triggers of the target have counted meanwhile is replaced by what the source has counted.
+(`snapshots.open_snapshot`) or while nothing is written. It may write a page again: an existing row gets the values of
+its copy. So a copy that was interrupted goes on after the last key that is known to be written, and counts by triggers
+of the target are replaced by those of the source.
 
 Two copies are the same when their totals are: the totals depend on rows alone, on neither their order nor a dialect.
 """
@@ -34,7 +34,7 @@ _DIGEST_BYTES: Final = 32
 class TableTotals(msgspec.Struct, frozen=True):
     """How many rows a table has, and the sum of their BLAKE3 modulo 2^256, in hexadecimal.
 
-    The sum tells of rows that are lost, doubled or changed. It is no protection against somebody who makes up rows.
+    The sum shows rows that are lost, duplicated or changed. It does not protect against forged rows.
     """
 
     rows: int
@@ -81,12 +81,12 @@ class TableCopier:
 
     @property
     def name(self) -> str:
-        """What the table is called."""
+        """The name of the table."""
         return str(self.table.name)
 
     @property
     def column_names(self) -> list[str]:
-        """What the values of a row are called."""
+        """The names of a row's values."""
         return [str(column.name) for column in self._columns]
 
     def key_of(self, row: Row) -> Key:
@@ -101,7 +101,7 @@ class TableCopier:
         return connection.execute(rows).fetchall()
 
     def write_rows(self, connection: Connection, rows: Sequence[Row]) -> None:
-        """Write some rows; one whose key is there already gets these values."""
+        """Write some rows; one whose key exists already gets these values."""
         if not rows:
             return
         names, key = self.column_names, [column.name for column in self._key]
@@ -136,7 +136,7 @@ def filled_table(connection: Connection, tables: MetaData = metadata) -> str | N
 
 
 def number_on(connection: Connection, tables: MetaData = metadata) -> None:
-    """Have the rows that a database numbers by itself go on after the highest that was copied.
+    """Have the database number new rows after the highest that was copied.
 
     SQLite does so without being told.
     """

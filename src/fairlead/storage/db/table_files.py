@@ -33,7 +33,7 @@ class TableFile(msgspec.Struct, frozen=True):
 
 
 class BadTableFileError(Exception):
-    """A file is not as it was written, or has no table of this version."""
+    """A file was changed, or has no table of this version."""
 
 
 async def dump_tables(snapshot: Snapshot, folder: Path) -> list[TableFile]:

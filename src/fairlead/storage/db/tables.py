@@ -34,7 +34,7 @@ _INT = BigInteger().with_variant(Integer(), "sqlite")
 _POOL = String(32)
 _DEFAULT_POOL: Final = text("'default'")
 _WHERE: Final = "where"
-"""Under which name an index has the condition of its rows."""
+"""The key of an index's condition in its `info`."""
 
 metadata = MetaData(
     naming_convention={
@@ -50,13 +50,13 @@ metadata = MetaData(
 def partial_index(
     name: str, *columns: Column[object], where: ColumnElement[bool] | TextClause, unique: bool = False
 ) -> None:
-    """An index of some rows. Which, is said in the words of a dialect, and naming one would load it: 2 MB."""
+    """An index of some rows. The condition is compiled per dialect, and naming a dialect would load it: 2 MB."""
     Index(name, *columns, unique=unique, info={_WHERE: where})
 
 
 @event.listens_for(metadata, "before_create")
 def _say_where(_metadata: MetaData, connection: Connection, **_: object) -> None:
-    """Tell the dialect that makes the tables of which rows its partial indexes are."""
+    """Give the dialect that makes the tables the conditions of its partial indexes."""
     for table in metadata.tables.values():
         for index in table.indexes:
             if _WHERE in index.info:
@@ -184,7 +184,7 @@ _WAITING: Final = text("state = 'parked' OR state = 'released'")
 _RELEASED: Final = text("state = 'released'")
 partial_index("ix_runs_working", runs.c.server_id, where=text("state = 'accepted' OR state = 'dispatched'"))
 partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, where=_WAITING)
-# Said otherwise than the others, so that PostgreSQL does not count places by it.
+# Worded differently from the others, so that PostgreSQL does not count places by it.
 partial_index("ix_runs_queued_since", runs.c.created_at, where=text("place IS NOT NULL AND finished_at IS NULL"))
 _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")
 partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)

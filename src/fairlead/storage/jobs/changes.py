@@ -1,6 +1,6 @@
-"""What has changed in jobs since they were read last, for servers whose callers watch jobs that others execute.
+"""Changes of jobs since they were read last, for servers whose callers watch jobs of other servers.
 
-Jobs are looked at by their numbers and their ids, never by a time: clocks of servers differ, and a transaction is seen
+Jobs are found by their numbers and ids, never by a time: clocks of servers differ, and a transaction becomes visible
 later than the times in it. All of it is bounded.
 """
 
@@ -25,7 +25,7 @@ class WorkspaceJobs(msgspec.Struct, frozen=True):
 
 
 class JobStand(msgspec.Struct, frozen=True):
-    """Where a job stands: what changes in it changes this as well, as its server writes no more than once in a ms."""
+    """The state of a job, which changes with every write to it, because its server writes at most once in a ms."""
 
     state: JobState
     attempt: int
@@ -33,9 +33,9 @@ class JobStand(msgspec.Struct, frozen=True):
 
 
 class ChangedJob(msgspec.Struct, frozen=True):
-    """A job as those who watch must know it. `failure` is JSON of the event it has ended in, where it did not succeed.
+    """A job as watchers need it. `failure` is JSON of the event that ended it, where it did not succeed.
 
-    Callers know it by its `public_id`. `server_id` has it executed, or had it executed last.
+    Callers use its `public_id`. `server_id` executes it, or did so last.
     """
 
     id: str
@@ -49,7 +49,7 @@ class ChangedJob(msgspec.Struct, frozen=True):
 
 
 class KnownJob(msgspec.Struct, frozen=True):
-    """What was read of a job before: where it stands, None for nowhere yet, and how many of its events."""
+    """What was read of a job before: its state, None for none yet, and how many of its events."""
 
     stand: JobStand | None
     kept: int
@@ -70,7 +70,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct):
-    """How workspaces stand, the jobs that have changed or are new, and their new events by the ids of jobs."""
+    """The counts of workspaces, the jobs that have changed or are new, and their new events by the ids of jobs."""
 
     workspaces: Mapping[str, WorkspaceJobs]
     jobs: list[ChangedJob]
@@ -78,7 +78,7 @@ class Changes(msgspec.Struct):
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """How a workspace stands, the oldest of its jobs that have not ended, and how many events are kept of each."""
+    """The counts of a workspace, the oldest of its jobs that have not ended, and how many events are stored of each."""
 
     workspace: WorkspaceJobs | None
     live: Sequence[ChangedJob]
@@ -86,14 +86,14 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def find_beginning(connection: Connection, workspace_id: str, limit: int) -> Beginning:
-    """How a workspace stands, with at most so many jobs."""
+    """Read the counts of a workspace, with at most so many jobs."""
     live = [_changed(row) for row in _OLDEST_LIVE.run(connection, (workspace_id, limit))]
     kept = {row[0]: row[1] for row in _KEPT.run(connection, sorted(job.id for job in live if job.stand.attempt))}
     return Beginning(_workspaces(connection, [workspace_id]).get(workspace_id), live, kept)
 
 
 def find_changes(connection: Connection, known: Known) -> Changes:
-    """What has changed since it was read."""
+    """Read what has changed."""
     workspaces_now = _workspaces(connection, known.places)
     changed = [id_ for id_, stand in _stands(connection, known.jobs).items() if known.jobs[id_].stand != stand]
     rows = _JOBS.run(connection, sorted(changed[: known.most_jobs]))
@@ -118,7 +118,7 @@ def _workspaces(connection: Connection, workspace_ids: Collection[str]) -> dict[
 
 
 def _stands(connection: Connection, job_ids: Collection[str]) -> dict[str, JobStand]:
-    """Where jobs stand; those that are forgotten are left out."""
+    """The states of jobs; expired ones are left out."""
     rows = _STANDS.run(connection, sorted(job_ids))
     return {row[0]: JobStand(JobState(row[1]), row[2], row[3]) for row in rows}
 
@@ -148,7 +148,7 @@ _OLDEST_LIVE: Final = PreparedQuery(
     .where(jobs.c.workspace_id == bindparam("workspace"), in_state(jobs, LIVE))
     .order_by(jobs.c.number)
     .limit(bindparam("most"))
-    .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own
+    .offset(literal_column("0")),  # otherwise the dialect of SQLite adds a parameter
     ("workspace", "most"),
 )
 _BEHIND: Final = PreparedQuery(
@@ -156,7 +156,7 @@ _BEHIND: Final = PreparedQuery(
     .where(jobs.c.workspace_id == bindparam("workspace"), jobs.c.number > bindparam("number"))
     .order_by(jobs.c.number)
     .limit(bindparam("most"))
-    .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own
+    .offset(literal_column("0")),  # otherwise the dialect of SQLite adds a parameter
     ("workspace", "number", "most"),
 )
 _KEPT: Final = PreparedLookup(
@@ -171,6 +171,6 @@ _EVENTS: Final = PreparedQuery(
     .where(job_events.c.job_id == bindparam("job"), job_events.c.number > bindparam("number"))
     .order_by(job_events.c.number)
     .limit(bindparam("most"))
-    .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own
+    .offset(literal_column("0")),  # otherwise the dialect of SQLite adds a parameter
     ("job", "number", "most"),
 )

@@ -1,4 +1,4 @@
-"""Large workflows of jobs: the blobs that hold them, and the room these take of their workspaces."""
+"""Large workflows of jobs: the blobs that hold them, and the storage that these take."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ DOCUMENT_COLUMNS = (jobs.c.documents_blob, jobs.c.documents_size, jobs.c.workflo
 
 
 def document_columns(documents: JobDocuments | None) -> tuple[str | None, int | None, int | None]:
-    """What the DOCUMENT_COLUMNS of a job hold."""
+    """The values of a job's DOCUMENT_COLUMNS."""
     if documents is None:
         return None, None, None
     return documents.blob.name, documents.blob.size, documents.workflow_size
@@ -31,15 +31,15 @@ def documents_in(row: Mapping[object, Any]) -> JobDocuments | None:
 
 
 def usage_before(connection: Connection, new: Sequence[Submission]) -> dict[str, StorageUsage]:
-    """What those workspaces keep that submit jobs."""
+    """The usage of the workspaces that submit jobs."""
     owners = sorted({entry.workspace_id for entry in new})
     if any(entry.documents is not None for entry in new):
-        lock_usage(connection, owners)  # in one order: the triggers would lock them in that of the entries
+        lock_usage(connection, owners)  # in one order, as the triggers would lock them in that of the entries
     return usage_of_each(connection, owners)
 
 
 def refuse_documents(usage: Mapping[str, StorageUsage], entry: Submission) -> StorageFull | None:
-    """Why a workspace may keep no more, or not the large documents of a job; None where it may."""
+    """Why a workspace may store no more, or not the large documents of a job; None where it may."""
     used = usage.get(entry.workspace_id, StorageUsage())
     if (spent := used.spent(entry.storage)) is not None:
         return StorageFull(*spent)

@@ -62,12 +62,12 @@ _GIVEN_UP: Final = {
     JobTransition.EXPIRE: frozenset(states_before(JobTransition.EXPIRE)) & WAITING,
     JobTransition.ABANDON: frozenset(states_before(JobTransition.ABANDON)),
 }
-"""Of a job that is executed, only its server can say that it was for too long: with a JobEnding."""
+"""Only the server that executes a job can end it for taking too long, with a JobEnding."""
 _RELEASED_AT_ONCE: Final = 256
 
 
 class WrittenJobs(WrittenWork[JobVerdict], frozen=True):
-    """What became of a batch; and of each workspace whose queue it has changed, how many jobs wait or are executed."""
+    """The outcome of a batch; and of each workspace whose queue it has changed, how many jobs wait or are executed."""
 
     remaining: Mapping[str, int] = {}
 
@@ -86,7 +86,7 @@ class _Slots(msgspec.Struct):
 
     @property
     def free(self) -> int:
-        """How many jobs may take a slot. Of an inactive workspace all may: they are claimed to be told of it."""
+        """How many jobs may take a slot. All may in an inactive workspace: they are claimed in order to be ended."""
         if self.limit in (UNLIMITED, INACTIVE):
             return _RELEASED_AT_ONCE
         return max(0, self.limit - self.active)
@@ -98,7 +98,7 @@ class _Slots(msgspec.Struct):
 
 
 class _LockedJob(LockedWork):
-    """A job as it is found when an entry about it arrives: its id for callers, if that is another one."""
+    """A job as it is found when an entry about it arrives, with its chosen id, if it has one."""
 
     chosen_id: str | None = None
     handed_back: int = 0
@@ -107,26 +107,26 @@ class _LockedJob(LockedWork):
 
     @property
     def public_id(self) -> str:
-        """What callers know it by."""
+        """The id that callers use."""
         return self.chosen_id or self.id
 
     def moved(self) -> Moved:
-        """Where it is now."""
+        """Its current state."""
         return Moved(JobState(self.state), self.public_id, self.server_id if self.state in WORKING else None)
 
 
 class _Batch(msgspec.Struct):
-    """What a batch of entries turns into, gathered before it is written."""
+    """The changes of a batch of entries, gathered before they are written."""
 
     slots: dict[str, _Slots]
     rows: dict[str, _LockedJob]
     used_keys: set[str]
     used_ids: set[tuple[str, str]]
-    """Of the ids that callers chose, with their workspaces: those by which jobs are known."""
+    """The chosen ids in the batch, with their workspaces, that other jobs have already."""
     deployments: Mapping[str, _Row]
     """The workspace, the state and its reason of each that jobs were sent to, and is there."""
     usage: dict[str, StorageUsage]
-    """What those workspaces keep that submit jobs."""
+    """The usage of the workspaces that submit jobs."""
     changed: set[str] = msgspec.field(default_factory=set)
     touched: set[str] = msgspec.field(default_factory=set)
     changes: RowChanges = msgspec.field(default_factory=RowChanges)
@@ -139,7 +139,7 @@ class _Batch(msgspec.Struct):
 
 
 def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> WrittenJobs:
-    """Write a batch of entries in the transaction of a connection, and say what became of each."""
+    """Write a batch of entries in the transaction of a connection, and return the outcome of each."""
     batch = _looked_up(connection, entries)
     verdicts = [_apply(batch, entry) for entry in entries]
     batch.changes.write(connection)
@@ -273,7 +273,7 @@ def _refuse(batch: _Batch, entry: Submission, slots: _Slots) -> JobFault | Stora
 
 
 def _refuse_placement(batch: _Batch, entry: Submission) -> DeploymentFault | None:
-    """Why the deployment a job was sent to does not take it any more; None where it does, or there is none."""
+    """Why the deployment of a job does not take it any more; None where it does, or there is none."""
     if entry.placement is None:
         return None
     workspace_id, state, reason = batch.deployments.get(entry.placement.deployment_id, (None, None, None))
@@ -301,7 +301,7 @@ def _end(batch: _Batch, entry: JobEnding, row: _LockedJob) -> JobVerdict:
     event = _ENDINGS[entry.state]
     possible = WORKING.intersection(states_before(event))
     if row.attempt == entry.attempt and row.state in {advance(before, event) for before in possible}:
-        return row.moved()  # written before; the database went away before it said so
+        return row.moved()  # written before, by a transaction whose outcome was lost
     if row.attempt != entry.attempt or row.state not in possible:
         return Superseded()
     state = advance(JobState(row.state), event).value

@@ -1,4 +1,4 @@
-"""What a job is found by: its public id, which its submitter chose or is its own (C-04), and its idempotency key.
+"""Finds jobs: by their public id, which is chosen by the submitter or the job's own (C-04), and by idempotency key.
 
 A public id names one job of its workspace, and may name others of other workspaces. An id that was chosen is unique by
 its index; that it is no other job's own is looked up under the lock of the workspace, and own ids are always new. An
@@ -42,7 +42,7 @@ class FoundJob(NamedTuple):
 
 
 class JobByPublicId:
-    """A query of some columns of the job of a workspace that callers know by an id."""
+    """A query of some columns of a workspace's job by its public id."""
 
     def __init__(self, columns: Sequence[ColumnElement[object]]) -> None:
         self._names = [str(column.key) for column in columns]
@@ -59,14 +59,14 @@ class JobByPublicId:
 
 
 def public_id_of(connection: Connection, workspace_id: str, job_id: str) -> str | None:
-    """What callers know a job of a workspace by, which is named by its own id; None where it is forgotten."""
+    """The public id of a job of a workspace, by its own id; None where it has expired."""
     mine = select(jobs.c.chosen_id, jobs.c.id).where(jobs.c.id == job_id, jobs.c.workspace_id == workspace_id)
     row = connection.execute(mine).first()
     return None if row is None else row.chosen_id or row.id
 
 
 def find_known_as(connection: Connection, wanted: Iterable[tuple[str, str]]) -> list[FoundJob]:
-    """The jobs, of those that are wanted by workspace and public id, that there are."""
+    """The existing jobs of some, by workspace and public id."""
     pairs = sorted(set(wanted))
     if not pairs:
         return []
@@ -95,9 +95,9 @@ def _wanted_in_postgresql() -> CTE:
 
 
 def _known_as(wanted: CTE) -> CompoundSelect[*tuple[object, ...]]:
-    """Each half in a statement of its own: joined by an OR, neither database is sure to use both indexes.
+    """Each half is a statement of its own: joined by an OR, neither database is sure to use both indexes.
 
-    Not as a join with what is wanted, either, for which SQLite may read all jobs beforehand, into a Bloom filter.
+    A join with the wanted ids is no better: for it SQLite may first read all jobs into a Bloom filter.
     """
 
     def found(public_id: ColumnElement[str], condition: ColumnElement[bool]) -> Select[*tuple[object, ...]]:
@@ -117,12 +117,12 @@ _USED: Final = PreparedLookup(lambda one_of: select(job_keys.c.id).where(one_of(
 
 
 def used_keys(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """Which of some keys are used. An expired one counts as used until it is forgotten."""
+    """Which of some keys are used. An expired one counts as used until it is deleted."""
     return {row[0] for row in _USED.run(connection, sorted(ids))}
 
 
 def delete_expired_keys(connection: Connection, now: int, limit: int) -> int:
-    """Forget expired keys; how many there were."""
+    """Delete expired keys; returns how many there were."""
     old = select(job_keys.c.id).where(job_keys.c.expires_at <= now).order_by(job_keys.c.expires_at).limit(limit)
     ids = list(connection.execute(old).scalars())
     if ids:

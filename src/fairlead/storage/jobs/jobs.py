@@ -28,9 +28,9 @@ _WINDOW_MIN: Final = 9
 _LARGE_BYTES: Final = 64 * 1024
 _STORED_MAX: Final = 512
 _LOOKED_AT: Final = 5_000
-"""How many jobs a page looks at whose filter has no index."""
+"""How many jobs a page reads whose filter has no index."""
 _STORED_HEAD: Final = b"\x78\x01\x01"
-"""Of a zlib stream with one block, which is the last and is not compressed."""
+"""The head of a zlib stream with one block, which is the last and not compressed."""
 _BRIEF: Final = (
     jobs.c.id,
     jobs.c.workspace_id,
@@ -61,18 +61,18 @@ EVENTS_MAX: Final = 10_000
 
 
 class ForgottenJobs(msgspec.Struct, frozen=True):
-    """How many jobs were forgotten, and the blobs of large documents that nobody needs any more."""
+    """How many jobs were deleted, and the blobs of large documents that nobody needs any more."""
 
     count: int
     blobs: Sequence[str]
 
 
 def deflated(document: bytes) -> bytes:
-    """A JSON document as it is kept.
+    """The stored form of a JSON document.
 
-    A small one is kept as it is, in the form of zlib (RFC 1950) with one stored block (RFC 1951, 3.2.4): to set up the
-    compressor takes longer than to write some hundred bytes more. For larger ones a window of the usual size would
-    take the most time to clear.
+    A small one is not compressed, but in the form of zlib (RFC 1950) with one stored block (RFC 1951, 3.2.4): setting
+    up the compressor takes longer than writing some hundred bytes more. For larger ones a smaller window is used,
+    because clearing one of the usual size would take most of the time.
     """
     if len(document) <= _STORED_MAX:
         size = struct.pack("<HH", len(document), len(document) ^ 0xFFFF)
@@ -104,7 +104,7 @@ def find_job(connection: Connection, workspace_id: str, public_id: str, *, whole
 
 
 def find_with_position(connection: Connection, workspace_id: str, public_id: str) -> tuple[Job | None, int | None]:
-    """A job of a workspace by its public id, and how many wait that were submitted before it; None for no more."""
+    """A job of a workspace by its public id, and how many wait before it; None where it no longer waits."""
     job = find_job(connection, workspace_id, public_id, whole=False)
     if job is None or job.state not in WAITING:
         return job, None
@@ -169,7 +169,7 @@ def list_jobs(connection: Connection, workspace_id: str, query: ListQuery) -> Jo
 def _list_in_state(
     connection: Connection, workspace_id: str, query: ListQuery, bounds: Sequence[ColumnElement[bool]]
 ) -> JobPage:
-    """Those in a state among the next jobs within `bounds`, so that a state that few have is not expensive."""
+    """The jobs in a state among the next ones within `bounds`, so that a rare state is not expensive."""
     window = select(jobs.c.number).where(*bounds).order_by(jobs.c.number.desc()).limit(_LOOKED_AT)
     seen = window.subquery()
     passing = (
@@ -227,12 +227,12 @@ def events_of(
 
 
 def delete_expired_jobs(connection: Connection, now: int, limit: int) -> ForgottenJobs:
-    """Forget expired jobs, with their events and labels."""
+    """Delete expired jobs, with their events and labels."""
     columns = (
         jobs.c.id, jobs.c.workspace_id, jobs.c.number, jobs.c.labels, jobs.c.deployment_id, jobs.c.documents_blob,
     )  # fmt: skip
     expired = select(*columns).where(jobs.c.expires_at <= now).order_by(jobs.c.expires_at).limit(limit)
-    found = connection.execute(expired.with_for_update(skip_locked=True)).all()  # as entries do: jobs before labels
+    found = connection.execute(expired.with_for_update(skip_locked=True)).all()  # as entries lock: jobs first
     ids = [row[0] for row in found]
     index: LabelIndex = {}
     blobs = [row.documents_blob for row in found if row.documents_blob is not None]

@@ -1,11 +1,9 @@
-"""Which jobs have a label, by which jobs are found: the newest first, with all of a few labels (J-04).
+"""Finds jobs by their labels: the newest first, with all of a few labels (J-04).
 
-A label may be on one job or on all of a million, and a few of them that are on many may be on none together. So the
-numbers of a label's jobs are kept as sets (number_blocks.py), a row for each block that has any, and a search goes down
-the blocks of all its labels side by side. After some strides it stops where it is, and the next page goes on there.
-
-The deployment that a job was sent to counts as a label of a job that has any, so that a deployment's jobs are found by
-labels in the same way.
+A label may be on one job or on all of a million, and labels that are each on many jobs may be on none together. So the
+numbers of a label's jobs are stored as sets (number_blocks.py), a row for each block that has any, and a search reads
+down the blocks of all its labels in parallel. After some steps it stops, and the next page goes on there. For a job
+with labels, its deployment counts as a further label, so that a deployment's jobs are found by labels in the same way.
 """
 
 import functools
@@ -35,11 +33,11 @@ from fairlead.storage.db.statements import Prepared, PreparedLookup, PreparedQue
 from fairlead.storage.db.tables import labelled_jobs
 
 STRIDES: Final = (8, 256, 256, 256)
-"""How many blocks of each label are looked at, at once: at first those that have a page of what is common."""
+"""How many blocks of each label are read at once: at first as many as hold a page of a common label."""
 _DIGEST_BYTES: Final = 16
 
 LabelIndex: TypeAlias = dict[str, list[int]]
-"""Places of jobs, by the id of the row in which they are."""
+"""Places of jobs, by the ids of their rows."""
 
 
 class FoundNumbers(NamedTuple):
@@ -60,7 +58,7 @@ class _Stretch(NamedTuple):
 def index_job(
     index: LabelIndex, workspace_id: str, number: int, labels: Mapping[str, str], deployment_id: str | None
 ) -> None:
-    """Note in which rows a job with labels is, or was."""
+    """Collect the rows in which a job with labels is, or was."""
     if not labels:
         return
     block, place = divmod(number, BLOCK)
@@ -69,14 +67,14 @@ def index_job(
 
 
 def add_to_index(connection: Connection, index: LabelIndex) -> None:
-    """Have jobs found by their labels, those of new jobs, in the transaction that makes them."""
+    """Make new jobs findable by their labels, in the transaction that makes them."""
     ids = sorted(index)
     there = dict(_LOCK.run(connection, ids))
     _put(connection, {id_: with_places(there.get(id_, b""), index[id_]) for id_ in ids})
 
 
 def remove_from_index(connection: Connection, index: LabelIndex) -> None:
-    """Have jobs not found by their labels any more."""
+    """Remove jobs from their labels."""
     left = {id_: without_places(numbers, index[id_]) for id_, numbers in _LOCK.run(connection, sorted(index))}
     _put(connection, {id_: numbers for id_, numbers in left.items() if numbers})
     _DELETE.run(connection, [(id_,) for id_, numbers in left.items() if not numbers])
@@ -107,12 +105,12 @@ def _put(connection: Connection, rows: Mapping[str, bytes]) -> None:
         return
     if is_sqlite(connection):
         _PUT_IN_SQLITE.run(connection, list(rows.items()))
-    else:  # a statement a row would take it several times as long
+    else:  # one statement for each row would take several times as long
         connection.exec_driver_sql(_put_in_postgresql().sql(connection), (list(rows), list(rows.values())))
 
 
 def _stretch(connection: Connection, labels: Sequence[str], top: int, stride: int) -> _Stretch:
-    """Read down from a block; what a label has below the others' last one says how much can be passed over."""
+    """Read down from a block; where one label ends above the others, the blocks of these below it can be skipped."""
     blocks = [dict(rows) for rows in _rows_below(connection, labels, top, stride)]
     bottom = max(min(those) if len(those) == stride else _block_name(0) for those in blocks)
     nexts = []
@@ -145,7 +143,7 @@ def _numbers(stretch: _Stretch) -> Iterator[int]:
 
 
 def _label_ids(workspace_id: str, pairs: Iterable[tuple[str, str]], deployment_id: str | None) -> Sequence[str]:
-    """What labels are called here: digests, because texts may be long. No key has an `=` or an `@`."""
+    """The names of labels in rows: digests, because texts may be long. No key has an `=` or an `@`."""
     texts = [f"{key}={value}" for key, value in pairs]
     if deployment_id is not None:
         texts.append(f"@{deployment_id}")
@@ -165,7 +163,7 @@ def _below(lowest: ColumnElement[str], highest: ColumnElement[str]) -> Select[*t
         .where(labelled_jobs.c.id >= lowest, labelled_jobs.c.id <= highest)
         .order_by(labelled_jobs.c.id.desc())
         .limit(bindparam("stride", type_=Integer))
-        .offset(literal_column("0"))  # SQLite's words name one, which is a parameter else
+        .offset(literal_column("0"))  # SQLite needs the index named, which would otherwise be a parameter
     )
 
 
@@ -180,7 +178,7 @@ def _all_below() -> Select[*tuple[object, ...]]:
 
 
 def _upsert(statement: Any) -> Any:
-    """An INSERT that takes the place of rows that are there."""
+    """An INSERT that replaces existing rows."""
     return statement.on_conflict_do_update(
         index_elements=[labelled_jobs.c.id], set_={"numbers": statement.excluded.numbers}
     )

@@ -1,4 +1,4 @@
-"""The account of a workspace as people read it: its entries in pages, and a month in sums. Each costs a bound."""
+"""The account of a workspace for people: its entries in pages, and a month in sums, each at a bounded cost."""
 
 import datetime
 from typing import Final
@@ -30,7 +30,7 @@ _LINES_MAX: Final = 1_000
 
 
 class AccountEntry(msgspec.Struct, frozen=True):
-    """An entry with what its run ran. Times in ms since 1970, money in 10^-8 dollars."""
+    """An entry with the model of its run. Times in ms since 1970, money in 10^-8 dollars."""
 
     id: int
     at: int
@@ -53,7 +53,7 @@ class CreditLine(msgspec.Struct, frozen=True):
 
 
 class SpendingLine(msgspec.Struct, frozen=True):
-    """What the runs of a model cost that were called with a key; None for a token."""
+    """What the runs of a model cost that were called with one key; None stands for tokens."""
 
     model_id: str
     key_id: str | None
@@ -64,7 +64,7 @@ class SpendingLine(msgspec.Struct, frozen=True):
 
 
 class MonthStatement(msgspec.Struct, frozen=True):
-    """A month of a workspace: the balance before it and after it, what was paid in, and what was spent on what.
+    """A month of a workspace: the balance before and after it, what was paid in, and what was spent on each model.
 
     `credits` and `spending` have a thousand lines at most; `credited` is the sum of all that was paid in.
     """
@@ -98,7 +98,7 @@ def list_entries(
 def entries_after(
     connection: Connection, workspace_id: str, since: int | None, until: int | None, after: int, limit: int
 ) -> list[AccountEntry]:
-    """Up to `limit` entries of a workspace behind one of them, the oldest first; bounded as in `list_entries`."""
+    """Up to `limit` entries of a workspace after one of them, the oldest first; bounded as in `list_entries`."""
     entry = ledger_entries.c
     bounds = _bounds(connection, workspace_id, since, until)
     mine = _ENTRIES.where(*bounds, entry.id > after).order_by(entry.id).limit(limit)
@@ -146,7 +146,7 @@ def month_statement(
 
 
 def _spent(connection: Connection, workspace_id: str, first: datetime.date, after: datetime.date) -> list[SpendingLine]:
-    """What was spent on which model with which key, the most expensive first."""
+    """What was spent by model and key, the most expensive first."""
     used = usage_days.c
     sums = [func.sum(column).label(column.name) for column in (used.runs, used.succeeded, used.charge)]
     spent = (

@@ -1,4 +1,4 @@
-"""Alerts as they are kept, the channels by which they are told, and what became of telling each."""
+"""Stored alerts, their channels, and the deliveries of each."""
 
 import datetime
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class UnknownChannelError(Exception):
 
 
 class NewAlert(NamedTuple):
-    """An alert to be told; `once` names what is told once, `figures` is JSON."""
+    """An alert to be sent; `once` is the key of what is sent only once, `figures` is JSON."""
 
     workspace_id: str
     kind: AlertKind
@@ -46,7 +46,7 @@ class Channel(msgspec.Struct, frozen=True):
 
 
 class DueAlert(msgspec.Struct, frozen=True):
-    """A delivery somebody has claimed until `lease` (ms): what to tell by which channel, after `tries` before."""
+    """A delivery that a server has claimed until `lease` (ms): its alert and channel, after `tries` attempts."""
 
     id: int
     alert: Alert
@@ -56,7 +56,7 @@ class DueAlert(msgspec.Struct, frozen=True):
 
 
 class TellingResult(NamedTuple):
-    """What became of one try, and what is left to do after it."""
+    """The outcome of one attempt, and what is left to do after it."""
 
     status: int | None
     error: str | None
@@ -66,7 +66,7 @@ class TellingResult(NamedTuple):
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """An alert as it is told by a channel, so far; of a channel that was deleted only its id is known."""
+    """The delivery of an alert by a channel; of a deleted channel only the id is known."""
 
     channel_id: str
     kind: str | None
@@ -84,9 +84,9 @@ class ToldAlert(msgspec.Struct, frozen=True):
 
 
 def tell(connection: Connection, new: Sequence[NewAlert], channel_id: str | None = None) -> int:
-    """Keep alerts, and have each told by every channel of its workspace, or by one; how many were not told before.
+    """Store alerts, to be sent by every channel of their workspace, or by one; returns how many are new.
 
-    It is durable with the transaction that found the reason: neither is lost without the other.
+    An alert is durable with the transaction that found its reason.
     """
     kept = 0
     for one in new:
@@ -141,7 +141,7 @@ def add_channel(connection: Connection, channel: Channel, most: int) -> None:
 
 
 def delete_channel(connection: Connection, workspace_id: str, channel_id: str) -> None:
-    """Delete a channel, and what was still to be told by it; UnknownChannelError."""
+    """Delete a channel with its pending deliveries; UnknownChannelError."""
     mine = alert_channels.c.id == channel_id, alert_channels.c.workspace_id == workspace_id
     if connection.execute(delete(alert_channels).where(*mine)).rowcount == 0:
         raise UnknownChannelError(channel_id)
@@ -157,13 +157,13 @@ def list_channels(connection: Connection, workspace_id: str) -> list[Channel]:
 
 
 def next_due(connection: Connection) -> int | None:
-    """When the next delivery is due (ms); None where none is to be made."""
+    """When the next delivery is due (ms); None where none is pending."""
     found: int | None = connection.execute(select(func.min(alert_deliveries.c.next_at)).where(_UNDONE)).scalar()
     return found
 
 
 def claim_due(connection: Connection, now: int, lease: int, limit: int) -> list[DueAlert]:
-    """Claim up to `limit` deliveries that are due, the longest overdue first: until `lease` (ms) nobody else gets them.
+    """Claim up to `limit` deliveries that are due, oldest first; no other server gets them until `lease` (ms).
 
     A server that claims them and dies leaves them to be claimed again then.
     """
@@ -194,9 +194,9 @@ def claim_due(connection: Connection, now: int, lease: int, limit: int) -> list[
 
 
 def record_try(connection: Connection, due: DueAlert, result: TellingResult) -> bool:
-    """Write what became of a try; False, and nothing written, where another server has the delivery by now.
+    """Write the outcome of an attempt; False, and nothing written, where another server has the delivery by now.
 
-    A success ends it all the same.
+    A success ends it nevertheless.
     """
     mine = [alert_deliveries.c.id == due.id, _UNDONE]
     if result.delivered_at is None:
@@ -208,7 +208,7 @@ def record_try(connection: Connection, due: DueAlert, result: TellingResult) -> 
 
 
 def forget_alerts(connection: Connection, before: int, limit: int) -> int:
-    """Delete alerts of before a time (ms) of which nothing is left to tell, and return how many went."""
+    """Delete alerts from before a time (ms) without pending deliveries; returns how many."""
     oldest = select(alerts.c.id, alerts.c.at).order_by(alerts.c.id).limit(limit).subquery()
     waits = select(alert_deliveries.c.alert_id).where(_UNDONE, alert_deliveries.c.alert_id == oldest.c.id).exists()
     old = connection.execute(select(oldest.c.id).where(oldest.c.at < before, ~waits)).scalars().all()
@@ -219,7 +219,7 @@ def forget_alerts(connection: Connection, before: int, limit: int) -> int:
 
 
 def watched_workspaces(connection: Connection, after: str, limit: int) -> list[str]:
-    """Up to `limit` workspaces after one of them that somebody wants to be told of, in the order of their ids."""
+    """Up to `limit` workspaces with alert channels, after one of them, in the order of their ids."""
     found = select(alert_channels.c.workspace_id).where(alert_channels.c.workspace_id > after).distinct()
     return list(connection.execute(found.order_by(alert_channels.c.workspace_id).limit(limit)).scalars())
 

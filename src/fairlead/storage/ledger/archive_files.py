@@ -1,7 +1,7 @@
-"""The files of archives: JSON Lines, compressed by gzip. Whatever reads either reads them: zcat, jq, DuckDB, pandas.
+"""The files of archives: JSON Lines, compressed by gzip. Tools for either format read them: zcat, jq, DuckDB, pandas.
 
-A file takes its name when it is whole and durable, and never changes after. Its name has its digest, so that two files
-of one number never replace one another.
+A file takes its name when it is complete and durable, and never changes afterwards. Its name has its digest, so that
+two files of one number never replace each other.
 """
 
 import fcntl
@@ -79,7 +79,7 @@ class ArchiveWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave nothing half done behind."""
+        """Remove an unfinished file."""
         self._file.close()
         self._partial.unlink(missing_ok=True)
 
@@ -114,7 +114,7 @@ class _HashedFile:
         return self._file.write(data)
 
     def flush(self) -> None:
-        """Hand everything to the system."""
+        """Flush everything to the system."""
         self._file.flush()
 
     def make_durable(self) -> tuple[int, str]:
@@ -125,7 +125,7 @@ class _HashedFile:
 
     def close(self) -> None:
         """Close."""
-        with suppress(OSError):  # what cannot be flushed any more belongs to a file that is thrown away
+        with suppress(OSError):  # what can no longer be flushed belongs to a file that is discarded
             self._file.close()
 
 

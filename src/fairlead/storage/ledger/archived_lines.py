@@ -1,4 +1,4 @@
-"""Exports of the ledger that cover archives too: entries out of files, put in order among those of the database."""
+"""Exports of the ledger that cover archives: entries from files, merged in order with those of the database."""
 
 import heapq
 import itertools
@@ -36,7 +36,7 @@ def with_archived(
         for archive, _ in every_archive(connection):
             runs = archived_runs(folder / archive.file)
             while batch := list(itertools.islice(runs, _PAGE)):
-                # Of an archive that is not finished some runs are in the database, and told from there.
+                # Some runs of an unfinished archive are still in the database, and exported from there.
                 there = set() if archive.finished_at else set(runs_present(connection, [r.run["id"] for r in batch]))
                 found = (line for run in batch if run.run["id"] not in there for line in _lines(run, wanted, names))
                 sorter.executemany(f"INSERT INTO lines VALUES ({places})", found)  # noqa: S608 -- question marks

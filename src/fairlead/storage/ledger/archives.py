@@ -1,7 +1,7 @@
-"""What moves from the tables into archives: which runs may, their rows, the records of archives, and their sums.
+"""Moves rows into archives: which runs may move, their rows, the records of archives, and their sums.
 
-A run moves with everything that was kept of it, and with every entry that was booked for it. What was paid in stays,
-as do the sums of days: statements of months and usage are complete for ever.
+A run moves with all its rows, and with every entry that was booked for it. Payments stay, as do the sums of days:
+statements of months and usage stay complete.
 """
 
 from collections import defaultdict
@@ -41,14 +41,14 @@ from fairlead.storage.ledger.usage import NO_KEY, day_text
 from fairlead.storage.work.table import in_state
 
 _FORGOTTEN: Final = ("request", "result_", "key_fingerprint", "key_expires_at", "idempotency_id", "forget_at")
-"""How columns begin that are empty by the time a run is archived: bodies, results and idempotency keys."""
+"""The prefixes of columns that are empty when a run is archived: bodies, results and idempotency keys."""
 _RUN: Final = [column for column in runs.c if not column.name.startswith(_FORGOTTEN)]
 _ENTRY: Final = [ledger_entries.c[name] for name in ArchivedEntry.__struct_fields__]
 _EVENT: Final = [run_events.c[name] for name in ArchivedEvent.__struct_fields__]
 _WEBHOOK: Final = [column for column in webhook_deliveries.c if column.name not in ("run_id", "workspace_id")]
 _TRY: Final = [column for column in webhook_tries.c if column.name not in ("id", "run_id")]
 _OF_RUN: Final = (webhook_tries, webhook_deliveries, run_events, ledger_entries)
-"""What names a run, in the order in which it may be deleted."""
+"""The tables that refer to a run, in the order in which their rows may be deleted."""
 _SUMMED: Final = ArchiveSums.__struct_fields__[1:]
 
 
@@ -61,7 +61,7 @@ class ArchiveTakenError(Exception):
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """Why a day cannot be archived: what still needs it, how many there are, and when the earliest came (ms)."""
+    """Why a day cannot be archived: the kind of what still needs it, how many, and the time of the earliest (ms)."""
 
     what: str
     count: int
@@ -91,7 +91,7 @@ def live_before(connection: Connection, before: int) -> list[Blocker]:
 
 
 class KeptPage(msgspec.Struct, frozen=True):
-    """Of a page of runs, those with an idempotency key that counts or a result that can be had.
+    """The runs of a page with a valid idempotency key or an available result.
 
     `last` is the id where the next page begins, None where there is none.
     """
@@ -102,7 +102,7 @@ class KeptPage(msgspec.Struct, frozen=True):
 
 
 def kept_page(connection: Connection, before: int, now: int, after: str, limit: int) -> KeptPage:
-    """Look at up to `limit` runs that would be archived, behind an id."""
+    """Check up to `limit` runs that would be archived, after an id."""
     page = (
         select(runs.c.id, runs.c.created_at, runs.c.key_expires_at, runs.c.result_expires_at)
         .where(*_movable(before), runs.c.id > after)
@@ -123,9 +123,10 @@ def kept_page(connection: Connection, before: int, now: int, after: str, limit: 
 
 
 def page_of_runs(connection: Connection, before: int, after: str, limit: int) -> list[ArchivedRun]:
-    """Up to `limit` runs that ended before a time (ms), in the order of their ids, behind one of them.
+    """Up to `limit` runs that ended before a time (ms), in the order of their ids, after one of them.
 
-    The run of the newest entry stays: SQLite numbers entries behind the newest there is, and no number is given twice.
+    The run of the newest entry stays: SQLite numbers entries after the newest existing one, and no number may be given
+    twice.
     """
     newest = select(ledger_entries.c.run_id).order_by(ledger_entries.c.id.desc()).limit(1)
     newest_run = connection.execute(newest).scalar()
@@ -134,12 +135,12 @@ def page_of_runs(connection: Connection, before: int, after: str, limit: int) ->
 
 
 def _movable(before: int) -> list[ColumnElement[bool]]:
-    """The runs that ended before a time. One that ended before it was made before it too, which bounds the ids."""
+    """The runs that ended before a time. They were also made before it, which bounds the ids."""
     return [runs.c.finished_at < before, runs.c.id < first_id(before)]
 
 
 def _read(connection: Connection, ids: Sequence[str], *, lock: bool = False) -> list[ArchivedRun]:
-    """Those of some runs that are there, with everything that is kept of them, in the order of their ids."""
+    """The existing runs of some, with all their rows, in the order of their ids."""
     if not ids:
         return []
     found = select(*_RUN).where(runs.c.id.in_(ids)).order_by(runs.c.id)
@@ -186,7 +187,7 @@ def every_archive(connection: Connection) -> list[tuple[Archive, list[ArchiveSum
 
 
 def archived_before(connection: Connection, workspace_id: str | None) -> int | None:
-    """Before which time (ms) the ended runs of a workspace (None for any) were archived; None where none was."""
+    """The time (ms) before which the ended runs of a workspace (None for any) were archived; None where none was."""
     newest = select(func.max(archives.c.before))
     if workspace_id is not None:
         of_workspace = select(archive_sums.c.archive).where(archive_sums.c.workspace_id == workspace_id)
@@ -196,16 +197,16 @@ def archived_before(connection: Connection, workspace_id: str | None) -> int | N
 
 
 def record_archive(connection: Connection, archive: Archive) -> None:
-    """Record an archive whose file is durable and whose rows are all there yet; ArchiveTakenError."""
+    """Record an archive whose file is durable and whose rows all still exist; ArchiveTakenError."""
     row = insert_into(connection, archives).values(**asdict(archive)).on_conflict_do_nothing()
     if connection.execute(row).rowcount == 0:
         raise ArchiveTakenError
 
 
 def move_runs(connection: Connection, number: int, batch: Sequence[ArchivedRun]) -> int:
-    """Delete those runs of a batch of an archive that are still there, and add them to its sums; how many they were.
+    """Delete the runs of a batch of an archive that still exist, and add them to its sums; returns how many they were.
 
-    Nothing is deleted that differs from the archive: ArchiveMismatchError. Logs of webhooks may have been forgotten
+    Nothing is deleted that differs from the archive: ArchiveMismatchError. Logs of webhooks may have been deleted
     since.
     """
     archived = {one.run["id"]: one for one in batch}
@@ -236,7 +237,7 @@ def _add_sums(connection: Connection, number: int, moved: Iterable[ArchivedRun])
 
 
 def finish_archive(connection: Connection, archive: Archive, now: int) -> None:
-    """Say that all rows of an archive have been deleted; ArchiveMismatchError where its sums are not those it has."""
+    """Record that all rows of an archive are deleted; ArchiveMismatchError where its sums do not match."""
     mine = select(archive_sums).where(archive_sums.c.archive == archive.number)
     if checksum_of(archive, [_sums(row) for row in connection.execute(mine).mappings()]) != archive.checksum:
         raise ArchiveMismatchError(f"archive {archive.number}")
@@ -250,7 +251,7 @@ def runs_present(connection: Connection, ids: Collection[str]) -> list[str]:
 
 
 def broken_records(connection: Connection) -> list[dict[str, object]]:
-    """Records of archives that are not as they were written: of another checksum, or behind another one."""
+    """Records of archives that were changed: with a wrong checksum, or in a wrong place of the chain."""
     broken: list[dict[str, object]] = []
     previous, number = FIRST, 1
     for archive, sums in every_archive(connection):
@@ -269,7 +270,7 @@ UsageKey = tuple[str, str, str, str]
 
 
 def usage_left(connection: Connection, before: int) -> dict[UsageKey, tuple[int, int, int]]:
-    """What the usage of the days before a time has that no run in the database explains: runs, succeeded, charge."""
+    """The usage of the days before a time that no run in the database explains: runs, succeeded, charge."""
     day = day_text(connection, runs.c.finished_at)
     key = func.coalesce(runs.c.key_id, NO_KEY)
     succeeded = func.sum(case((runs.c.state == RunState.SUCCEEDED, 1), else_=0))

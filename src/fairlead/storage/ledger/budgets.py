@@ -1,8 +1,8 @@
-"""Budgets as they are made, changed, listed and counted again.
+"""Makes, changes, lists and recounts budgets.
 
-What is held and spent of a budget is kept in its row, so that an admission reads one row and no history. It is changed
-in the transactions of runs (`run_books`), and counted again where a budget is made or a key changes its team. All of
-it happens behind the lock of the workspace.
+The holds and the spending of a budget are in its row, so that an admission reads one row and no history. They change in
+the transactions of runs (`run_books`), and are recounted where a budget is made or a key changes its team. All of it
+happens under the lock of the workspace.
 """
 
 import datetime
@@ -69,7 +69,7 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetRecord(msgspec.Struct, frozen=True):
-    """A budget as it is on a day: `since` is the first day of its period, `spent` what counts from there on."""
+    """A budget on a day: `since` is the first day of its period, `spent` the spending from there on."""
 
     id: str
     scope: BudgetScope
@@ -84,7 +84,7 @@ class BudgetRecord(msgspec.Struct, frozen=True):
 
 
 def create_budget(connection: Connection, new: NewBudget, today: datetime.date) -> None:
-    """Add a budget, with what is spent of it already and held; BudgetTakenError, TooManyBudgetsError."""
+    """Add a budget, with what is already spent and held of it; BudgetTakenError, TooManyBudgetsError."""
     _lock(connection, new.workspace_id)
     have = connection.scalar(select(workspaces.c.budgets).where(workspaces.c.id == new.workspace_id))
     if have is None or have >= BUDGETS_MAX:
@@ -152,7 +152,7 @@ def delete_budget(connection: Connection, workspace_id: str, budget_id: str) -> 
 
 
 def find_budget(connection: Connection, workspace_id: str, budget_id: str, today: datetime.date) -> BudgetRecord | None:
-    """A budget of a workspace as it is today; None where the workspace has none so called."""
+    """A budget of a workspace as it is today; None where the workspace has none of this id."""
     mine = budgets.c.id == budget_id, budgets.c.workspace_id == workspace_id
     row = connection.execute(select(budgets).where(*mine)).first()
     return None if row is None else _record(row, today)
@@ -171,17 +171,17 @@ def list_budgets(
 def create_key(
     connection: Connection, new: accounts.NewKey, budget: Budget | None, budget_id: str, today: datetime.date
 ) -> None:
-    """Remember a new key, with the budget it is given."""
+    """Store a new key, with the budget it is given."""
     accounts.create_key(connection, new)
     if budget is not None:
         change_key_budget(connection, new.id, lambda _: budget, budget_id, new.created_at, today)
 
 
 class KeyChanges(msgspec.Struct, frozen=True):
-    """What is to be another of a key; what is left out stays.
+    """What is to be changed of a key; what is left out stays.
 
     `fields` are some of label, models, organization_id and sso_required. Spending goes with a key into another team.
-    `budget` makes the budget of the one before, None for none.
+    `budget` makes the new budget from the old one, None for none.
     """
 
     fields: Mapping[str, object] = msgspec.field(default_factory=dict)
@@ -192,7 +192,7 @@ class KeyChanges(msgspec.Struct, frozen=True):
 def change_key(
     connection: Connection, key_id: str, changes: KeyChanges, budget_id: str, now: int, today: datetime.date
 ) -> Budget | None:
-    """Change a living key; its budget then, None also where that is not changed. UnknownKeyError."""
+    """Change a living key; returns its new budget, None also where that is not changed. UnknownKeyError."""
     if changes.fields:
         accounts.change_key(connection, key_id, changes.fields)
     if changes.team is not msgspec.UNSET:
@@ -210,9 +210,9 @@ def change_key_budget(
     now: int,
     today: datetime.date,
 ) -> Budget | None:
-    """Replace the budget of a living key by what is made of it; UnknownKeyError. Runs admitted before go on.
+    """Replace the budget of a living key, the oldest where it has several; UnknownKeyError. Runs admitted before go on.
 
-    Of a key with several budgets it is the oldest. `budget_id` is for one that it has not had before.
+    `budget_id` is for a key without a budget.
     """
     workspace_id = connection.scalar(
         select(api_keys.c.workspace_id).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
@@ -246,7 +246,7 @@ def change_key_budget(
 def with_budgets(
     connection: Connection, keys: Sequence[Mapping[str, object]], today: datetime.date
 ) -> list[dict[str, object]]:
-    """Rows of keys with the oldest budget of each, and what is `spent` of it; None where it has none."""
+    """Rows of keys with the oldest budget of each, and what is `spent` of it; None without a budget."""
     of_keys = select(budgets).where(
         budgets.c.scope == BudgetScope.KEY.value, budgets.c.subject.in_([key["id"] for key in keys])
     )
@@ -290,7 +290,7 @@ def counts_against(table: Table) -> ColumnElement[bool]:
 def _conditions(
     table: Table, workspace_id: str | Column[str], subject: str | Column[str]
 ) -> dict[BudgetScope, ColumnElement[bool]]:
-    """Which rows of a workspace's runs or usage count, by the scope of a budget."""
+    """The conditions for rows of a workspace's runs or usage to count, by the scope of a budget."""
     is_of_team = (api_keys.c.workspace_id == workspace_id) & (api_keys.c.team == subject)
     return {
         BudgetScope.WORKSPACE: true(),
@@ -308,7 +308,7 @@ def _counted(
     period: BudgetPeriod,
     today: datetime.date,
 ) -> dict[str, object]:
-    """What is spent of a budget in its period of today, and held."""
+    """What is spent of a budget in today's period, and held."""
     since = period_start(period, today).isoformat()
 
     def total(column: Column[int], *conditions: ColumnElement[bool]) -> int:
@@ -324,7 +324,7 @@ def _counted(
 
 
 def _record(row: Row[*tuple[object, ...]], today: datetime.date) -> BudgetRecord:
-    """A budget as it is on a day: where no run has ended since its period turned, nothing is spent yet."""
+    """A budget on a day: where no run has ended since its period began, nothing is spent yet."""
     budget = Budget(row.amount, BudgetPeriod(row.period))
     since = period_start(budget.period, today).isoformat()
     return BudgetRecord(
@@ -342,7 +342,7 @@ def _record(row: Row[*tuple[object, ...]], today: datetime.date) -> BudgetRecord
 
 
 def _lock(connection: Connection, workspace_id: str) -> None:
-    """Have no run of a workspace admitted or ended until this transaction is over."""
+    """Lock a workspace, so that no run of it is admitted or ended until this transaction has ended."""
     connection.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
 
 

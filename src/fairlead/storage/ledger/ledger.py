@@ -1,4 +1,4 @@
-"""Reading the books, and proving them."""
+"""Reads the ledger, and proves it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,7 +25,7 @@ _USAGE: Final = ("runs", "succeeded", "charge")
 
 
 class LedgerLine(NamedTuple):
-    """An entry as it is exported, with what its run ran. Times in ms since 1970, money in 10^-8 dollars."""
+    """An entry as it is exported, with the model of its run. Times in ms since 1970, money in 10^-8 dollars."""
 
     id: int
     created_at: int
@@ -63,7 +63,8 @@ class WantedLines(NamedTuple):
 def export_pages(connection: Connection, wanted: WantedLines) -> Iterator[Sequence[LedgerLine]]:
     """Every entry that is wanted, oldest first, a page at a time.
 
-    Pages go on behind the last entry of the page before, so that a million entries need no more memory than one page.
+    Each page begins after the last entry of the one before, so that a million entries need no more memory than one
+    page.
     """
     lines = _lines(wanted)
     after = 0
@@ -75,7 +76,7 @@ def export_pages(connection: Connection, wanted: WantedLines) -> Iterator[Sequen
 def lines_after(
     connection: Connection, since: int | None, until: int | None, after: int, last: int
 ) -> Sequence[LedgerLine]:
-    """A page of the entries of all workspaces behind the entry `after`, up to the entry `last`; bounded as above."""
+    """A page of the entries of all workspaces after the entry `after`, up to the entry `last`; bounded as above."""
     entry = ledger_entries.c
     lines = _lines(WantedLines(None, since, until)).where(entry.id > after, entry.id <= last)
     return [LedgerLine(*row) for row in connection.execute(lines)]
@@ -120,7 +121,7 @@ def totals(connection: Connection) -> dict[str, int]:
 
 
 def disagreements(connection: Connection) -> list[dict[str, object]]:
-    """Everything in the books that cannot be (requirement of `fairlead audit`): empty when they are right."""
+    """All contradictions in the ledger (requirement of `fairlead audit`): empty when it is right."""
     dialect = connection.dialect.name
     checks = _CHECKS.get(dialect) or _CHECKS.setdefault(dialect, _compiled_checks(connection))
     found = [{"check": name, **dict(row)} for name, sql in checks for row in connection.exec_driver_sql(sql).mappings()]
@@ -128,7 +129,7 @@ def disagreements(connection: Connection) -> list[dict[str, object]]:
 
 
 def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
-    """What each check is called, and its SQL in the words of a dialect, with its constants in it."""
+    """The name of each check, and its SQL in a dialect, with its constants in it."""
     checks = (
         ("workspace figures differ from the sum of its entries", _wrong_figures()),
         ("slots taken, or places in the queue, differ from the live runs", _wrong_slots()),
@@ -170,7 +171,7 @@ def _wrong_job_slots() -> Select[*tuple[object, ...]]:
 
 
 def _wrong_figures() -> Select[*tuple[object, ...]]:
-    """What is archived counts by the sums of its archives, which are moved in the transactions that delete entries."""
+    """Archived entries count by the sums of their archives, which change in the transactions that delete entries."""
     booked = union_all(
         *(
             select(table.c.workspace_id, table.c.balance_change, table.c.held_change)
@@ -232,7 +233,7 @@ def _wrong_slots() -> Select[*tuple[object, ...]]:
 
 
 def _by_run() -> Subquery:
-    """Per run: how often it was held for and ended, what is still held, what was charged."""
+    """For each run: how many holds and ends it has, what is still held, what was charged."""
     kind = ledger_entries.c.kind
     return (
         select(
@@ -307,7 +308,7 @@ def _wrong_kind() -> Select[*tuple[object, ...]]:
 
 
 def _wrong_usage(connection: Connection) -> Select[*tuple[object, ...]]:
-    """What the sums of a day have too much of, or with a minus too little: each run is taken off them again.
+    """The surplus of the sums of a day, negative where they lack something: each run is subtracted from them.
 
     Of the days whose runs were archived only the sum of a workspace is proven here; their files prove the rest.
     """
@@ -317,7 +318,7 @@ def _wrong_usage(connection: Connection) -> Select[*tuple[object, ...]]:
 
 
 def _wrong_archived_usage(connection: Connection) -> Select[*tuple[object, ...]]:
-    """The same of the days whose runs were archived, for each workspace in sum, less what the archives have."""
+    """The same for the days whose runs were archived, for each workspace in sum, less what is in the archives."""
     both = union_all(select(usage_days), _ended_runs(connection)).subquery()
     sums = [both.c[name] for name in _USAGE]
     of_days = select(both.c.workspace_id, *sums).where(both.c.day < _archived_day(connection))
@@ -326,7 +327,7 @@ def _wrong_archived_usage(connection: Connection) -> Select[*tuple[object, ...]]
 
 
 def _ended_runs(connection: Connection) -> Select[*tuple[object, ...]]:
-    """Each run that has ended, in the columns of `usage_days`, as what is to be taken off."""
+    """Each run that has ended, in the columns of `usage_days`, as negative figures."""
     return select(
         runs.c.workspace_id,
         day_text(connection, runs.c.finished_at).label("day"),
@@ -371,7 +372,7 @@ def _wrong_keys() -> Select[*tuple[object, ...]]:
 
 
 def _wrong_budgets() -> Select[*tuple[object, ...]]:
-    """What is held is proven by live runs, what is spent by the usage of the days of the period."""
+    """The holds are proven by live runs, the spending by the usage of the days of the period."""
     held = (
         select(func.coalesce(func.sum(runs.c.hold), 0))
         .where(counts_against(runs), runs.c.state.in_(sorted(LIVE)))

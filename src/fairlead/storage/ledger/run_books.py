@@ -1,6 +1,6 @@
-"""What the runs of a batch change in addition: the budgets they count against, and the usage of the day they end on.
+"""Further changes by the runs of a batch: of the budgets they count against, and of the usage of the day they end on.
 
-Of budgets: what is held and spent, whether more may be, and who is to be told.
+Of budgets: what is held and spent, whether more may be held, and the alerts.
 """
 
 import functools
@@ -74,11 +74,11 @@ MOVE_BUDGET: Final = Prepared(
     ("new_held", "new_spent", "new_since", "new_told", "budget"),
     primary_key="budget",
 )
-"""Its rows are those of `BudgetBook.budget_rows`: figures, and not changes, as the workspace is locked."""
+"""Its rows are those of `BudgetBook.budget_rows`: absolute figures, because the workspace is locked."""
 
 
 class Spending(NamedTuple):
-    """What a run counts against: its workspace, its API key (None for a token) and its model."""
+    """The subjects whose budgets a run counts against: its workspace, its API key (None for a token) and its model."""
 
     workspace_id: str
     key_id: str | None
@@ -86,7 +86,7 @@ class Spending(NamedTuple):
 
 
 class _Row(msgspec.Struct):
-    """A budget as a batch of entries changes it."""
+    """A budget that a batch of entries changes."""
 
     id: str
     workspace_id: str
@@ -103,7 +103,7 @@ class _Row(msgspec.Struct):
     has_changed: bool = False
 
     def turn(self, now: int) -> None:
-        """Begin the period of a time, where it is later than the one that `spent` is of."""
+        """Begin the period of a time, where it is later than the period of `spent`."""
         since = period_start(BudgetPeriod(self.period), day_of(now)).isoformat()
         if since > self.since:
             self.since, self.spent, self.told_refusal, self.has_changed = since, 0, False, True
@@ -117,14 +117,12 @@ class _Row(msgspec.Struct):
 class BudgetBook:
     """The API keys of a batch of entries, and the budgets its runs count against.
 
-    To be made behind the lock of their workspaces, so that no other server admits runs meanwhile. `spending` is what
-    the runs count against of those workspaces that have a budget; nothing is looked up for others. `key_ids` are those
-    of admissions, None among them for runs without a key; `now` is in ms since 1970. `known` are rows of KEYS that were
-    looked up behind that lock already.
-
-    `revoked` are those keys that were revoked since their callers were looked up: a cache must not spend their money.
-    It `is_bounding` where there is a budget at all. `alerts` is what people are to be told of them; `key_rows` and
-    `budget_rows` are what has changed.
+    To be made under the lock of their workspaces, so that no other server admits runs meanwhile. `spending` are the
+    subjects of the runs of workspaces that have a budget; nothing is looked up for others. `key_ids` are those of
+    admissions, None among them for runs without a key; `now` is in ms since 1970. `known` are rows of KEYS that were
+    already looked up under that lock. `revoked` are keys that were revoked since their callers were cached, which must
+    not spend any more. It `is_bounding` where there is any budget. `alerts` are those to be sent; `key_rows` and
+    `budget_rows` are the changed rows.
     """
 
     def __init__(
@@ -164,9 +162,9 @@ class BudgetBook:
             self._rows[target].append(row)
 
     def refuse(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, at: int) -> Fault | None:
-        """Say which budget does not cover so much more, or None. `at` is in ms since 1970.
+        """The fault of a budget that does not cover a hold, or None. `at` is in ms since 1970.
 
-        The first refusal of a period is a reason for an alert; it is told even if the whole batch refuses.
+        The first refusal of a period causes an alert, even if the whole batch is refused.
         """
         if not self._rows:
             return None
@@ -175,7 +173,7 @@ class BudgetBook:
                 continue
             budget = Budget(row.amount, BudgetPeriod(row.period))
             scope = BudgetScope(row.scope)
-            named = "" if scope is BudgetScope.KEY else row.subject  # who calls knows the key
+            named = "" if scope is BudgetScope.KEY else row.subject  # the caller has the key
             fault = refuse_budget(budget, row.spent, row.held, hold, scope, named)
             if fault is not None:
                 if not row.told_refusal:
@@ -185,7 +183,7 @@ class BudgetBook:
         return None
 
     def hold(self, workspace_id: str, key_id: str | None, model_id: str, more: int) -> None:
-        """A run was admitted, or what is held for one was raised."""
+        """A run was admitted, or its hold was raised."""
         if key_id is not None:
             self._held_for_keys[key_id] = self._held_for_keys.get(key_id, 0) + more
         if self._rows:
@@ -196,7 +194,8 @@ class BudgetBook:
     def end(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, charge: int, at: int) -> None:
         """A run has ended and was charged: an admission of the same batch is decided on that too.
 
-        What ended in a period that is over counts in none: a budget that another server has already begun again stays.
+        A run that ended in a period which is over does not count: a budget for which another server has begun the next
+        period stays as it is.
         """
         self.hold(workspace_id, key_id, model_id, -hold)
         if not self._rows or not charge:
@@ -213,7 +212,7 @@ class BudgetBook:
                 self._alert(row, AlertKind.THRESHOLD, row.figures(percent=percent), at)
 
     def key_rows(self) -> list[tuple[int, str]]:
-        """By how much what is held for each key has changed, where it has."""
+        """The changes of what is held for each key."""
         changes = self._held_for_keys
         return list(filter(operator.itemgetter(0), zip(changes.values(), changes, strict=True)))
 
@@ -242,7 +241,7 @@ def _text_of_day(number: int) -> str:
 
 
 class UsageBook(msgspec.Struct):
-    """What the runs that end in a batch of entries add to the usage of their day.
+    """The usage that the runs of a batch add to their day.
 
     `sums` has how many ended, how many succeeded and what was charged, by workspace, day, API key and model.
     """
@@ -264,5 +263,5 @@ class UsageBook(msgspec.Struct):
         self.sums[key] = (runs + 1, successes + succeeded, charged + charge)
 
     def rows(self) -> Sequence[tuple[object, ...]]:
-        """What was gathered; the workspaces are locked, so that no other server writes the same rows."""
+        """The gathered rows; the workspaces are locked, so that no other server writes the same ones."""
         return sorted(map(operator.add, self.sums, self.sums.values()))

@@ -1,4 +1,4 @@
-"""Runs as their accounts are told: one in full, and the newest of a workspace."""
+"""The accounts of runs: of one in full, and of the newest of a workspace."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from fairlead.storage.db.tables import (
 )
 
 _LINES_MAX: Final = 1000
-"""Entries, events and tries told of one run; a run has a handful of each."""
+"""The most entries, events and attempts that are shown of one run; a run has a handful of each."""
 _TOLD: Final = (
     runs.c.id,
     workspaces.c.name.label("workspace"),
@@ -59,9 +59,9 @@ _WEBHOOK: Final = select(webhook_deliveries).where(webhook_deliveries.c.run_id =
 
 
 class RunRows(NamedTuple):
-    """What is known of one run: itself, what was booked, what happened to it, who is told of its end, and every try to.
+    """All rows of one run: itself, its entries, its events, its webhook, and the attempts to deliver that.
 
-    Each oldest first; `webhook` is None where nobody is to be told.
+    Each oldest first; `webhook` is None where there is none.
     """
 
     run: dict[str, object]
@@ -72,7 +72,7 @@ class RunRows(NamedTuple):
 
 
 def rows_of_run(connection: Connection, run_id: str) -> RunRows | None:
-    """Everything that is known of a run; None where there is none of this id."""
+    """All rows of a run; None where there is none of this id."""
     run = _first(connection, _ONE, run_id)
     if run is None:
         return None
@@ -113,7 +113,7 @@ def newest_runs(connection: Connection, workspace_id: str, state: str | None, li
 
 
 def shown_url(url: str) -> str:
-    """An address as it may be shown: what comes before its query, which may be a secret."""
+    """An address without its query, which may be a secret."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 

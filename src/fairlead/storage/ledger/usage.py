@@ -1,4 +1,4 @@
-"""What runs have cost, added up by day, key and model: kept in the transaction that ends a run."""
+"""What runs have cost, added up by day, key and model, in the transaction that ends a run."""
 
 import functools
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _SUMS: Final = (usage_days.c.runs, usage_days.c.succeeded, usage_days.c.charge)
 
 @functools.cache
 def usage_addition(dialect: str) -> Prepared:
-    """The statement whose rows are those of `UsageBook.rows`, in the words of a dialect."""
+    """The statement whose rows are those of `UsageBook.rows`, in a dialect's SQL."""
     columns = (*_KEY, *_SUMS)
     statement = insert_in(dialect, usage_days)
     more = {column.name: column + statement.excluded[column.name] for column in _SUMS}
@@ -27,7 +27,7 @@ def usage_addition(dialect: str) -> Prepared:
 
 
 def day_text(connection: Connection, time: ColumnElement[int | None]) -> ColumnElement[str]:
-    """The UTC date of a time, in the words of a dialect: as `UsageBook` writes it."""
+    """The UTC date of a time, in a dialect's SQL, as `UsageBook` writes it."""
     seconds = time // 1000
     if is_sqlite(connection):
         return func.date(seconds, "unixepoch")
@@ -35,7 +35,7 @@ def day_text(connection: Connection, time: ColumnElement[int | None]) -> ColumnE
 
 
 def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit: int) -> list[Usage]:
-    """Add up what a workspace has used; at most `limit` rows, in the order of what they are told apart by."""
+    """Add up what a workspace has used; at most `limit` rows, in the order of their groups."""
     columns = {Grouping.DAY: usage_days.c.day, Grouping.MODEL: usage_days.c.model_id, Grouping.KEY: usage_days.c.key_id}
     grouped = [columns[one] for one in query.by]
     sums = (
@@ -52,7 +52,7 @@ def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit
     told = select(sums)
     if Grouping.KEY in query.by:
         told = select(sums, api_keys.c.label, api_keys.c.hint).outerjoin(api_keys, api_keys.c.id == sums.c.key_id)
-    # Databases sort texts after their own fashion, and a join may shuffle them.
+    # Databases sort texts differently, and a join may change the order.
     rows = sorted(connection.execute(told).mappings(), key=lambda row: [row[column.name] for column in grouped])
     return [_usage(row) for row in rows]
 
@@ -68,7 +68,7 @@ def usage_of_many(
 ) -> list[tuple[str | None, Usage]]:
     """Add up what some workspaces have used, None for all, or one key of them; each row with its workspace's name.
 
-    The name is None where workspaces are not told apart. At most `limit` rows, the most expensive first.
+    The name is None where usage is not grouped by workspace. At most `limit` rows, the most expensive first.
     """
     columns = {Grouping.DAY: usage_days.c.day, Grouping.MODEL: usage_days.c.model_id, Grouping.KEY: usage_days.c.key_id}
     grouped = [columns[one] for one in query.by] + ([workspaces.c.name] if by_workspace else [])

@@ -1,4 +1,4 @@
-"""How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what hangs on them."""
+"""How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what depends on them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -55,7 +55,7 @@ from fairlead.storage.work.journal import Journal, WrittenWork
 
 _Row: TypeAlias = tuple[object, ...]
 
-# Plain texts and members by names of ours: every run needs several, and an enumeration takes its time to look them up.
+# Constants for texts and members of enumerations: every run needs several, and looking them up is slow.
 _TEXT: Final = {one: one.value for one in RunState}
 _BILLING: Final = {one.value: one for one in Billing}
 _HOLD: Final = EntryKind.HOLD.value
@@ -74,7 +74,7 @@ _ANY_HOLD: Final = 2**62
 
 
 class Written(WrittenWork[Verdict], frozen=True):
-    """What became of a batch; the queued runs that it has `changed`: they were claimed, or have ended.
+    """The outcome of a batch; the queued runs that it has `changed`: they were claimed, or have ended.
 
     The `unneeded` blobs held the bodies of runs that have ended.
     """
@@ -90,9 +90,9 @@ class _Batch(msgspec.Struct):
     """The rows a batch of entries turns into, gathered before any is written.
 
     `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
-    workspaces the first of the queue waits for committed spend to come free; nothing goes past it. `runs` are those
-    that the `undecided` entries are about (the others have ended their runs), `claimed` the rows of those that are
-    claimed or taken over.
+    workspaces the first of the queue waits until committed spend is released; no other run passes it. `runs` are those
+    of the `undecided` entries (the others have ended their runs already), `claimed` the rows of those that are claimed
+    or taken over.
     """
 
     funds: dict[str, Funds]
@@ -118,11 +118,10 @@ class _Batch(msgspec.Struct):
 
 
 def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Written:
-    """Write a batch of entries and say what became of each.
+    """Write a batch of entries and return the outcome of each.
 
     Workspaces are locked first and in the order of their ids, so that two servers cannot deadlock. Ends come before
-    admissions: they free the slots and the money the admissions are decided on. What waits for a slot comes before
-    what has just arrived.
+    admissions, because they free the slots and the money for them. Runs that wait for a slot come before new ones.
     """
     of_runs: list[OfARun] = []
     admissions: list[Admission] = []
@@ -141,7 +140,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
         verdicts[id(of_run)] = _go_on(batch, of_run)
     if batch.undecided:
         batch.changes.write(connection)
-    # What must be there before the queue is looked at is there now.
+    # All that must be known before the queue is looked at is known now.
     for workspace_id, funds in sorted(batch.funds.items()):
         if funds.parked:
             _release(connection, batch, workspace_id)
@@ -156,15 +155,15 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
 def _begin(
     connection: Connection, workspace_ids: Iterable[str], of_runs: Sequence[OfARun], admissions: Sequence[Admission]
 ) -> _Batch:
-    """Lock the workspaces, then look up what else the entries are decided on, and how the runs they are about stand.
+    """Lock the workspaces, then read the runs of the entries and everything else on which they are decided.
 
-    Idempotency keys and budgets are looked up behind the lock of their workspace: of two calls with one key the second
-    finds the first. API keys are those whose runs the batch begins, or makes dearer.
+    Idempotency keys and budgets are read under the lock of their workspace: of two calls with one key the second finds
+    the first. API keys are read for runs that the batch admits, or whose holds it raises.
     """
     funds: dict[str, Funds] = {}
     bounded: set[str] = set()
     for row in sql.LOCK_WORKSPACES.run(connection, sorted(workspace_ids)):
-        # A struct is made by position: a dozen figures by name would cost more than reading them.
+        # The struct is made by position, because a dozen figures by name would cost more than reading them.
         funds[row[0]] = Funds(_BILLING[row[1]], *row[2:])
         if funds[row[0]].budgets:
             bounded.add(row[0])
@@ -204,7 +203,7 @@ def _spending(
     of_runs: Sequence[OfARun],
     admissions: Sequence[Admission],
 ) -> set[Spending]:
-    """What the runs count against that a batch begins, ends or makes dearer, of workspaces that have budgets."""
+    """The budget subjects of the runs that a batch admits, ends or raises, in workspaces that have budgets."""
     found = {Spending(one.workspace_id, one.key_id, one.model_id) for one in admissions if one.workspace_id in bounded}
     for entry in of_runs:
         if isinstance(entry, Settlement | Withdrawal | Redirection) and entry.workspace_id in bounded:
@@ -216,7 +215,7 @@ def _spending(
 
 
 def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
-    """Gather what an entry does to its run, or say that it comes too late."""
+    """Gather the changes of an entry to its run, or return that it comes too late."""
     found = batch.runs.get(id_of(entry))
     if found is None:
         return Superseded()
@@ -235,7 +234,7 @@ def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
 
 
 def _claim(batch: _Batch, entry: Claim, found: LockedRun) -> Verdict:
-    """Gather the claim of a released run; the worker is told what the run is."""
+    """Gather the claim of a released run, and return the run for the worker."""
     is_new = ROWS.claim(batch.changes, entry, found)
     if is_new is None:
         return Superseded()
@@ -246,7 +245,7 @@ def _claim(batch: _Batch, entry: Claim, found: LockedRun) -> Verdict:
 
 
 def _take_over(batch: _Batch, entry: TakeOver, found: LockedRun) -> Verdict:
-    """Gather a takeover; the new server is told what the run is."""
+    """Gather a takeover, and return the run for the new server."""
     before = found.state
     if not ROWS.take_over(batch.changes, entry, found):
         return Superseded()
@@ -256,12 +255,12 @@ def _take_over(batch: _Batch, entry: TakeOver, found: LockedRun) -> Verdict:
 
 
 def _live(batch: _Batch, found: LockedRun) -> LiveRun:
-    """A run that was claimed or taken over, as it is then."""
+    """A run after it was claimed or taken over."""
     return replace(sql.live_run(batch.claimed[found.id]), state=RunState(found.state), attempt=found.attempt)
 
 
 def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
-    """Gather the end of a run that waits; of one that is under way, that it is not wanted any more."""
+    """Gather the end of a run that waits, or the cancellation request for one that is under way."""
     if found.state in WORKING:
         if entry.reason == _CANCELLED:
             ROWS.note_cancel(batch.changes, found, found.state, entry.at)
@@ -282,7 +281,7 @@ def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
 
 
 def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, found: LockedRun) -> Verdict:
-    """Gather what the server that works on a run has to say of it, or one before that has its result."""
+    """Gather an entry of the server that works on a run, or of an earlier one that has its result."""
     if found.state in WORKING:
         if found.attempt != entry.attempt and not _is_late_result(entry, found):
             return Superseded()
@@ -303,16 +302,16 @@ def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, f
             case Acceptance():
                 pass  # likewise
         return None
-    # A run that ended as this entry says was ended by it, in a commit whose answer was lost.
+    # A run that has ended exactly like this was ended by this entry, in a commit whose answer was lost.
     end = (found.state, found.charge, found.finished_at)
     same = isinstance(entry, Settlement) and end == (entry.state, entry.charge, entry.finished_at)
     return None if same else Superseded()
 
 
 def _is_late_result(entry: OfARun, found: LockedRun) -> bool:
-    """Whether an earlier server of a run that goes on has what its partner made of it (M-02).
+    """Whether an earlier server of a live run has the partner's result (M-02).
 
-    A run that was redirected meanwhile is another provider's, at another price.
+    A run that was redirected meanwhile has another provider and another price.
     """
     if not (isinstance(entry, Settlement) and entry.state is _SUCCEEDED):
         return False
@@ -320,10 +319,10 @@ def _is_late_result(entry: OfARun, found: LockedRun) -> bool:
 
 
 def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
-    """Give free slots to the runs that have waited longest, some at a time: who else waits for the books shall not.
+    """Give free slots to the runs that have waited longest, some at a time, so that other writers are not blocked.
 
-    Passed by are costly runs for which there is no room (they wait for costly ones to end, the others need not) and
-    those that a cap on committed spend lowered since then will not allow.
+    Skipped are costly runs that do not fit (they wait for other costly ones to end), and runs that a lowered cap on
+    committed spend no longer allows.
     """
     while (funds := batch.funds[workspace_id]).parked and funds.free_slots:
         most = _RELEASED_AT_ONCE if funds.free_slots == UNLIMITED else min(funds.free_slots, _RELEASED_AT_ONCE)
@@ -340,14 +339,14 @@ def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
         batch.released.extend(released)
         ROWS.release(connection, [one.id for one in released])
         if len(released) == _RELEASED_AT_ONCE:
-            batch.blocked.add(workspace_id)  # nobody goes past those whose turn is in the next batch
+            batch.blocked.add(workspace_id)  # no run passes those whose turn is in the next batch
             batch.unfinished.append(workspace_id)
         if not released or workspace_id in batch.blocked:
             return
 
 
 def _below(funds: Funds) -> int:
-    """What a run must be held for less than to have a slot now."""
+    """The upper bound of the hold of a run that may have a slot now."""
     has_costly_room = funds.free_slots == UNLIMITED or funds.costly_in_flight < funds.costly_limit
     below = _ANY_HOLD if has_costly_room else COSTLY
     return below if funds.commitment_limit is None else min(below, funds.commitment_limit + 1)
@@ -382,7 +381,7 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
 
 
 def _refuse(batch: _Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | None:
-    """Say why a run may not be admitted, or None: its idempotency key, its slot, its money, its budgets."""
+    """Why a run may not be admitted, or None: its idempotency key, its slot, its money, its budgets."""
     if entry.key is not None and (used := batch.keys.refuse(entry, entry.key)):
         return used
     if entry.ticket is None:
@@ -399,11 +398,11 @@ def _enqueue(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
     queued = funds.with_queued(entry.hold)
     has_slot = refuse_slot(funds, entry.hold) is None
     if has_slot and refuse_commitment(funds, entry.hold) is not None:
-        batch.blocked.add(entry.workspace_id)  # nothing goes past it, in this batch as in the next
+        batch.blocked.add(entry.workspace_id)  # no run passes it, in this batch or the next
     if not has_slot or entry.workspace_id in batch.blocked:
         batch.funds[entry.workspace_id] = queued
         return RunState.PARKED
-    # Those that wait could not be released, or would have been: this one takes nobody's slot.
+    # Waiting runs that could be released have been: this one takes no slot from them.
     batch.funds[entry.workspace_id] = queued.with_release(entry.hold)
     batch.released.append(Released(entry.run_id, entry.workspace_id, entry.pool))
     return _RELEASED
@@ -438,7 +437,7 @@ def _redirect(batch: _Batch, entry: Redirection, found: LockedRun) -> Verdict:
 
 
 def _settle(batch: _Batch, entry: Settlement, booked: BookedRun) -> None:
-    """Gather what the end of a run frees: what the books hold for it, whatever its server believes."""
+    """Gather what the end of a run releases: the hold in the ledger, whatever its server assumes."""
     if entry.result is None and entry.key_id is not None:
         batch.keys.free(entry.key_id, entry.run_id)
     if funds := batch.funds.get(entry.workspace_id):
@@ -464,7 +463,7 @@ def _count_end(
     *,
     succeeded: bool,
 ) -> None:
-    """What the end of a run means beside the run: its budgets, the day's usage, its body, its webhook."""
+    """The further effects of a run's end: on budgets, the day's usage, its body and its webhook."""
     batch.budgets.end(workspace_id, booked.key_id, booked.model_id, booked.hold, charge, at)
     batch.usage.ended(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
     if booked.request_blob is not None:
@@ -475,7 +474,7 @@ def _count_end(
 
 
 def _write_rest(connection: Connection, batch: _Batch) -> None:
-    """Write what the queue and the admissions have made of the batch, the runs first: others refer to them."""
+    """Write the changes of the queue and the admissions, the runs first, because other rows refer to them."""
     changes = []
     for key, funds in sorted(batch.funds.items()):
         if funds is not batch.before[key]:

@@ -1,4 +1,4 @@
-"""The statements a batch of entries becomes (storage/runs/entries.py), compiled once, and the runs they lock."""
+"""The statements of a batch of entries (storage/runs/entries.py), compiled once, and the runs that they lock."""
 
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
@@ -194,7 +194,7 @@ _BOOKED: Final = [one for one in runs.c if one.name in {"key_id", "model_id", "p
 
 
 def _end_run(kept: Collection[Column[object]]) -> Prepared:
-    """End a run that is found as it is said to be: live, of this attempt, and as the books are said to have it."""
+    """End a run that is as the entry expects: live, of this attempt, and with the expected hold."""
     until = [bindparam(name, type_=BigInteger) for name in ("until", "or_until")]
     expiry = {runs.c.forget_at: case((runs.c.forget_at < until[0], runs.c.forget_at), else_=until[1])} if kept else {}
     ended = runs.c.state, runs.c.charge, runs.c.reason, runs.c.upstream_status, runs.c.caller_left, runs.c.finished_at
@@ -207,7 +207,7 @@ def _end_run(kept: Collection[Column[object]]) -> Prepared:
             runs.c.attempt == bindparam("of_attempt"),
             runs.c.hold == bindparam("held"),
             *(column.is_not_distinct_from(bindparam(f"of_{column.name}")) for column in _BOOKED),
-            runs.c.finished_at.is_(None),  # not by states: PostgreSQL would look in the indexes of what is under way
+            runs.c.finished_at.is_(None),  # not by states, for which PostgreSQL would use the indexes of work under way
         )
         .values({**new, **forgotten, **expiry})
     )
@@ -282,7 +282,7 @@ def end_row(entry: Settlement | Withdrawal, state: str, attempt: int, booked: Bo
 
 
 def live_run(row: Sequence[Any]) -> LiveRun:
-    """A run out of its LIVE_RUN_COLUMNS and the name of its workspace."""
+    """A run, from its LIVE_RUN_COLUMNS and the name of its workspace."""
     found = dict(zip(_LIVE_RUN_NAMES, row, strict=True))
     blob, size = found.pop("request_blob"), found.pop("request_size")
     return LiveRun(
@@ -299,7 +299,7 @@ def live_run(row: Sequence[Any]) -> LiveRun:
 
 
 class LockedRun(LockedWork):
-    """A run as it is found when an entry about it arrives: what is booked of it, how it ended, who runs it at what."""
+    """A run as it is found when an entry about it arrives: its hold, its end, its server and its attempt."""
 
     booked: BookedRun
     charge: int | None
@@ -322,9 +322,9 @@ class Found(NamedTuple):
 
 
 def lock_runs(connection: Connection, of_runs: Sequence[OfARun], key_ids: Iterable[str | None]) -> Found:
-    """Write those ends of runs that say what is booked, lock the other runs that entries are about, look up API keys.
+    """Write the ends of runs that name the expected hold, lock the other runs of the entries, and look up API keys.
 
-    Such an end compares and sets. A run that is not as it says, or that the batch has more to say of, is read first.
+    Such an end compares and sets. A run that differs from it, or that has further entries in the batch, is read first.
     """
     run_ids: list[str] = []
     ends: dict[Prepared, list[_Row]] = {END_RUN: [], END_AND_KEEP: []}

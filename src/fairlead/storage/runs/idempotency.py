@@ -1,6 +1,6 @@
 """Idempotency keys and the results kept for them (R-18): columns of the row of their run.
 
-A key is the newest run's that was called with it: no two rows have the same `idempotency_id`.
+A key belongs to the newest run that was called with it: no two rows have the same `idempotency_id`.
 """
 
 from collections.abc import Sequence
@@ -46,19 +46,19 @@ FREE_KEY: Final = Prepared(
     ("run", "key"),
     primary_key="run",
 )
-"""Only the key a run took itself: one that expired meanwhile may be another run's by now."""
+"""Only the key that a run has itself: one that expired meanwhile may belong to another run by now."""
 _CONFLICT: Final = "This idempotency key was used for another call; use a new key."
 
 
 _REPLAY: Final = "replayed"
 _REPLAYS_NOTED: Final = 20
-"""How many replays of a run are kept: a caller may ask for a result as often as it likes."""
+"""How many replays of a run are recorded: a caller may ask for a result as often as it likes."""
 
 
 class EndedRun(msgspec.Struct, frozen=True):
-    """A run as its key finds it again: its state, what it was charged, and what was kept of it.
+    """A run as it is found by its key: its state, its charge, and its stored result.
 
-    `left` is the work of a run that ended undecided: there is no result then.
+    `left` is the work of a run that ended undecided, which has no result.
     """
 
     run_id: str
@@ -71,17 +71,17 @@ class EndedRun(msgspec.Struct, frozen=True):
 
 
 class KeyBook(msgspec.Struct):
-    """The keys a batch of entries meets: those in the database, and those the batch itself takes and frees.
+    """The keys in a batch of entries: those in the database, and those that the batch itself takes and frees.
 
-    What is `freed`, as rows of FREE_KEY, is to be written before the runs that take the keys.
+    The `freed` ones, as rows of FREE_KEY, must be written before the runs that take the keys.
     """
 
     known: dict[str, tuple[str, str, int]] = msgspec.field(default_factory=dict)
-    """Of each key the digest of its call, its run, and until when it counts (ms)."""
+    """For each key the digest of its call, its run, and its expiry (ms)."""
     freed: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
     def refuse(self, entry: Admission, key: IdempotencyKey) -> KeyUsed | KeyConflict | None:
-        """What its key says of a call: used by the same call before, by another one, or None when it is free."""
+        """The verdict on a call by its key: used by the same call before, by another one, or None when it is free."""
         if (known := self.known.get(key.id)) is None:
             return None
         fingerprint, run_id, expires_at = known
@@ -99,7 +99,7 @@ class KeyBook(msgspec.Struct):
         self.known[key.id] = (key.fingerprint, entry.run_id, key.expires_at)
 
     def free(self, key_id: str, run_id: str) -> None:
-        """A run has ended with nothing to tell again, or its key has expired."""
+        """A run has ended without a result to replay, or its key has expired."""
         if self.known.get(key_id, ("", run_id))[1] == run_id:
             self.known.pop(key_id, None)
         self.freed.append((run_id, key_id))
@@ -111,13 +111,13 @@ def look_up_keys(connection: Connection, key_ids: Sequence[str]) -> KeyBook:
 
 
 def key_in_use(connection: Connection, key_id: str, now: int) -> bool:
-    """Whether a key was used before and still counts."""
+    """Whether a key was used before and is still valid."""
     found = connection.execute(select(runs.c.id).where(runs.c.idempotency_id == key_id, runs.c.key_expires_at > now))
     return found.first() is not None
 
 
 def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
-    """A run and what was kept of it; None when there is none, or it has not ended."""
+    """A run with its stored result; None when there is none, or it has not ended."""
     found = _ENDED.run(connection, (run_id,))
     if not found:
         return None
@@ -132,7 +132,7 @@ def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
 
 
 def forget_expired(connection: Connection, now: int, limit: int) -> int:
-    """Forget the keys and results of a batch of runs whose time is up; how many of both there were."""
+    """Delete the expired keys and results of a batch of runs; returns how many of both there were."""
     due = connection.execute(select(runs.c.id).where(runs.c.forget_at <= now).limit(limit)).scalars().all()
     if not due:
         return 0
@@ -145,7 +145,7 @@ def forget_expired(connection: Connection, now: int, limit: int) -> int:
 
 
 def note_replay(connection: Connection, run_id: str, now: int) -> None:
-    """Note that the result of a run was told again, for the first times of it."""
+    """Record that the result of a run was replayed, up to a number of times."""
     event = run_events.c
     noted = select(func.count()).where(event.run_id == run_id, event.kind == _REPLAY).scalar_subquery()
     row = (

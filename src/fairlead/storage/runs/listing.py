@@ -1,7 +1,7 @@
-"""Runs as people list them: the newest first, by what they are and when they came, in pages of bounded cost.
+"""Lists runs, the newest first, by properties and times, in pages of bounded cost.
 
-A page looks at a bounded number of runs, whatever it is to have of them. One that had to stop before it was full says
-where to go on, so that a filter that nearly nothing passes is slow in sum and never for a single call.
+A page reads a bounded number of runs, whatever its size. One that stopped before it was full says where to go on, so
+that a filter with few matches is slow in sum but never in a single call.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from fairlead.domain.runs.states import RunState
 from fairlead.storage.db.tables import api_keys, runs, workspaces
 
 LOOKED_AT: Final = 5_000
-"""How many runs of a workspace a page looks at."""
+"""How many runs of a workspace a page reads."""
 _LISTED: Final = (
     runs.c.id,
     workspaces.c.name,
@@ -35,9 +35,9 @@ _LISTED: Final = (
 
 
 class RunFilter(msgspec.Struct, frozen=True):
-    """Which runs are wanted; None excludes none. `since` and `until` bound when they came (ms, the second excluded).
+    """A filter of runs; None does not filter. `since` and `until` bound their times (ms, the second excluded).
 
-    `workspace_ids` are those that may be seen, None all; `own_key_id` is the key whose runs alone may be.
+    `workspace_ids` are those that may be seen, None all; with an `own_key_id` only that key's runs may be.
     """
 
     workspace_ids: Sequence[str] | None = None
@@ -77,14 +77,14 @@ class ListedRun(msgspec.Struct, frozen=True):
 
 
 class RunPage(msgspec.Struct, frozen=True):
-    """Runs, the newest first, and the id behind which the next page begins; None where there is none."""
+    """Runs, the newest first, and the id after which the next page begins; None on the last one."""
 
     runs: list[ListedRun]
     before: str | None
 
 
 class RunOwner(msgspec.Struct, frozen=True):
-    """Whose a run is, and what it runs; `is_queued` where it came through the queue."""
+    """The owner and the model of a run; `is_queued` where it came through the queue."""
 
     workspace_id: str
     key_id: str | None
@@ -99,7 +99,7 @@ def list_runs(connection: Connection, wanted: RunFilter, limit: int) -> RunPage:
     for workspace_id in [None] if wanted.workspace_ids is None else wanted.workspace_ids:
         rows, looked_until = _of_workspace(connection, workspace_id, wanted, limit + 1)
         found += rows
-        # What another workspace has behind the place where the look at this one stopped belongs to the next page.
+        # Runs of other workspaces beyond the place where this search stopped belong to the next page.
         stopped_at = max(stopped_at, looked_until or "")
     found = sorted((one for one in found if one.id >= stopped_at), key=lambda one: one.id, reverse=True)
     if len(found) > limit:
@@ -108,7 +108,7 @@ def list_runs(connection: Connection, wanted: RunFilter, limit: int) -> RunPage:
 
 
 def owner_of_run(connection: Connection, run_id: str) -> RunOwner | None:
-    """Whose a run is; None where there is none of this id."""
+    """The owner of a run; None where there is none of this id."""
     row = connection.execute(
         select(runs.c.workspace_id, runs.c.key_id, runs.c.model_id, runs.c.place).where(runs.c.id == run_id)
     ).first()
@@ -116,7 +116,7 @@ def owner_of_run(connection: Connection, run_id: str) -> RunOwner | None:
 
 
 def kept_result(connection: Connection, run_id: str, now: int) -> tuple[str | None, bytes | None]:
-    """The content type and the small result of a run that is still kept; None for what is not."""
+    """The content type and the small result of a run, while it is stored; None otherwise."""
     row = connection.execute(
         select(runs.c.result_content_type, runs.c.result_content).where(
             runs.c.id == run_id, runs.c.result_expires_at > now
@@ -128,7 +128,7 @@ def kept_result(connection: Connection, run_id: str, now: int) -> tuple[str | No
 def _of_workspace(
     connection: Connection, workspace_id: str | None, wanted: RunFilter, limit: int
 ) -> tuple[list[ListedRun], str | None]:
-    """What passes the filter in one workspace, or in all; and where the look stopped, None at the end."""
+    """The runs that pass the filter in one workspace, or in all; and where the search stopped, None at the end."""
     passes = _conditions(wanted)
     looked_at = LOOKED_AT if passes else limit
     window = select(runs.c.id).order_by(runs.c.id.desc()).limit(looked_at)
@@ -153,7 +153,7 @@ def _of_workspace(
 
 
 def _conditions(wanted: RunFilter) -> list[ColumnElement[bool]]:
-    """What no index bounds, and therefore is held against a bounded number of runs."""
+    """The conditions without an index, which are therefore checked on a bounded number of runs."""
     asked = (
         (runs.c.state, None if wanted.state is None else wanted.state.value),
         (runs.c.model_id, wanted.model_id),
@@ -165,7 +165,7 @@ def _conditions(wanted: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _bounds(workspace_id: str | None, wanted: RunFilter) -> list[ColumnElement[bool]]:
-    """What an index bounds: an id begins with the time at which it was made."""
+    """The conditions with an index: an id begins with the time at which it was made."""
     bounds: list[ColumnElement[bool]] = []
     if workspace_id is not None:
         bounds.append(runs.c.workspace_id == workspace_id)

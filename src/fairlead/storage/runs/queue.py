@@ -1,4 +1,4 @@
-"""The queue of runs as it is read (R-32 to R-35): where a run is, and how many are ahead of it."""
+"""Reads the queue of runs (R-32 to R-35): the state of a run, and how many are ahead of it."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -44,7 +44,7 @@ QUEUE: Final = WorkTable(
     waiting=workspaces.c.waiting,
     goes_on=True,
 )
-"""The runs of all queues. Of those that are worked on, synchronous ones are found too."""
+"""The runs of all queues; those that are worked on include synchronous ones."""
 
 _CLAIMS_MAX: Final = 20
 _OLDEST_WAITING: Final = (
@@ -107,7 +107,7 @@ def queued_run(connection: Connection, workspace_id: str, run_id: str) -> Queued
 
 
 class RunStand(msgspec.Struct, frozen=True):
-    """Where a run stands, as far as those who watch it must look again when it changes."""
+    """A stamp of a run's state: when it changes, watchers must read the run again."""
 
     state: str
     attempt: int
@@ -115,7 +115,7 @@ class RunStand(msgspec.Struct, frozen=True):
 
 
 def stands_of(connection: Connection, run_ids: Collection[str]) -> dict[str, RunStand]:
-    """Where runs stand; those that are not known are left out."""
+    """The stamps of runs; unknown runs are left out."""
     return {row[0]: RunStand(row[1], row[2], row[3] is not None) for row in _STANDS.run(connection, sorted(run_ids))}
 
 

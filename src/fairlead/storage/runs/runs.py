@@ -1,4 +1,4 @@
-"""Runs: whose they are, letting them go, and finding them again."""
+"""Finds runs by their owner or their work, and releases them."""
 
 from sqlalchemy import Connection, select, update
 
@@ -8,11 +8,11 @@ from fairlead.storage.db.tables import runs
 from fairlead.storage.work.table import in_state
 
 _NOBODY = "nobody"
-"""Owns the runs that a server has let go; never seen alive."""
+"""The owner of the runs that a server has released; it is never alive."""
 
 
 def find_stray(connection: Connection, run_id: str) -> Stray | None:
-    """A run that a server works on, as far as voiding it needs to know it; None where it has ended."""
+    """A run that a server works on, for voiding it; None where it has ended."""
     row = connection.execute(
         select(
             runs.c.id,
@@ -28,7 +28,7 @@ def find_stray(connection: Connection, run_id: str) -> Stray | None:
 
 
 def let_go(connection: Connection, stray: Stray, server_id: str) -> None:
-    """Make a run nobody's, so that the next takeover finds it."""
+    """Release a run, so that the next takeover finds it."""
     connection.execute(
         update(runs)
         .where(runs.c.id == stray.run_id, runs.c.attempt == stray.attempt, runs.c.server_id == server_id)
@@ -38,7 +38,7 @@ def let_go(connection: Connection, stray: Stray, server_id: str) -> None:
 
 
 def operation_of_work(connection: Connection, workspace_id: str, handle: str) -> str | None:
-    """What the run was billed as whose work a partner named so (R-16); None when this workspace has no such run."""
+    """Billing operation of the run that owns this partner handle (R-16); None when this workspace has no such run."""
     found = connection.execute(
         select(runs.c.operation)
         .where(runs.c.workspace_id == workspace_id, runs.c.handle == handle, runs.c.operation.is_not(None))
@@ -49,7 +49,7 @@ def operation_of_work(connection: Connection, workspace_id: str, handle: str) ->
 
 
 def lost_runs(connection: Connection, limit: int) -> list[dict[str, object]]:
-    """The newest runs whose outcome could not be known: voided, and named here for an operator to look into."""
+    """The newest runs whose outcome could not be found out: voided, and listed for an operator to look into."""
     rows = connection.execute(
         select(runs.c.id, runs.c.workspace_id, runs.c.model_id, runs.c.provider, runs.c.hold, runs.c.finished_at)
         .where(runs.c.state == RunState.LOST)

@@ -1,4 +1,4 @@
-"""Webhooks as they are kept: who is to be told of a run's end, when next, and what became of each try."""
+"""Stored webhooks: the URL, the next attempt, and the outcome of each attempt."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from fairlead.storage.db.statements import Prepared
 from fairlead.storage.db.tables import runs, webhook_deliveries, webhook_tries, workspaces
 
 INSERT_DELIVERY: Final = Prepared(insert(webhook_deliveries), ("run_id", "workspace_id", "url", "tries"))
-"""A run is admitted whose end is to be told to a URL."""
+"""A run with a webhook is admitted."""
 DELIVERY_IS_DUE: Final = Prepared(
     update(webhook_deliveries)
     .where(webhook_deliveries.c.run_id == bindparam("run"))
@@ -53,7 +53,7 @@ class SecretNumber(NamedTuple):
 
 
 def next_due(connection: Connection) -> int | None:
-    """When the next delivery is due (ms); None where none is to be made."""
+    """When the next delivery is due (ms); None where none is pending."""
     found: int | None = connection.execute(
         select(func.min(webhook_deliveries.c.next_at)).where(webhook_deliveries.c.next_at.is_not(None))
     ).scalar()
@@ -61,7 +61,7 @@ def next_due(connection: Connection) -> int | None:
 
 
 def claim_due(connection: Connection, now: int, lease: int, limit: int) -> list[DueDelivery]:
-    """Claim up to `limit` deliveries that are due, the longest overdue first: until `lease` (ms) nobody else gets them.
+    """Claim up to `limit` deliveries that are due, oldest first; no other server gets them until `lease` (ms).
 
     A server that claims them and dies leaves them to be claimed again then.
     """
@@ -88,9 +88,9 @@ def _claimed(row: Any, lease: int, kept: KeptSecrets) -> DueDelivery:
 
 
 def record_try(connection: Connection, due: DueDelivery, done: Try, prospect: Prospect) -> bool:
-    """Write a try and what is left to do after it; False, and nothing written, where it does not count any more.
+    """Write an attempt and what is left to do after it; False, and nothing written, where it no longer counts.
 
-    After its lease another server has the delivery, so that a failure tells nothing; a success ends it all the same.
+    After its lease another server has the delivery, so that a failure does not matter; a success ends it nevertheless.
     """
     mine = webhook_deliveries.c.run_id == due.run.run_id
     found = connection.execute(
@@ -125,7 +125,7 @@ def record_try(connection: Connection, due: DueDelivery, done: Try, prospect: Pr
 
 
 def delivery_of(connection: Connection, run_id: str) -> Delivery | None:
-    """The webhook of a run with its tries, oldest first; None where it has none, or it is no longer kept."""
+    """The webhook of a run with its attempts, oldest first; None where it has none, or it is no longer stored."""
     row = connection.execute(select(webhook_deliveries).where(webhook_deliveries.c.run_id == run_id)).first()
     if row is None:
         return None
@@ -156,13 +156,13 @@ def rotate_secret(connection: Connection, workspace_id: str, now: int) -> Secret
 
 
 def kept_secrets(connection: Connection, workspace_id: str) -> tuple[SecretNumber, KeptSecrets]:
-    """Which secret a workspace signs with, and what is kept of its secrets."""
+    """Which secret a workspace signs with, and its stored secrets."""
     sealed = webhook_secrets_of(connection, [workspace_id])[workspace_id]
     return secret_number(connection, workspace_id), KeptSecrets(sealed, find_origin(connection))
 
 
 def replace_secret(connection: Connection, workspace_id: str, now: int, seal: Callable[[int], bytes]) -> None:
-    """Sign with a new secret from now on, which `seal` gives for its number; those before the last are forgotten."""
+    """Sign with a new secret from now on, which `seal` makes for its number; those before the last are deleted."""
     number = rotate_secret(connection, workspace_id, now).number
     keep_webhook_secrets(connection, [(workspace_id, number, seal(number))])
     forget_webhook_secrets(connection, workspace_id, number - 1)

@@ -1,7 +1,7 @@
-"""What happens to queued work in its row: released, claimed, taken over, cancelled; once for each table of work.
+"""Changes of queued work in its row: released, claimed, taken over, cancelled; made for each table of work.
 
-A row changes under the lock of its workspace. What else that means is for those who call this: of runs the slots and
-the money, of jobs the slots and the events.
+A row changes under the lock of its workspace. The caller handles all other effects: for runs slots and money, for jobs
+slots and events.
 """
 
 import enum
@@ -34,7 +34,7 @@ _ANY_SIZE: Final = 2**62
 
 
 class LockedWork(msgspec.Struct):
-    """How work stands in its row: as it is found, then as each entry about it leaves it; locked until all is written.
+    """The state of work in its row: as it is found, then as each entry leaves it; locked until all is written.
 
     `begun_at` (ms) is when its server claimed it.
     """
@@ -48,18 +48,18 @@ class LockedWork(msgspec.Struct):
 
     @property
     def found(self) -> tuple[str, int, str]:
-        """What an update (`WorkRows.update`) must find of the row now: the values that come last."""
+        """The values that an update (`WorkRows.update`) expects in the row; they come last."""
         return self.id, self.attempt, self.state
 
 
 class RowChanges(msgspec.Struct):
-    """What a batch makes of rows, by statement: first the first change of every row, then the second ones."""
+    """The changes of a batch to rows, by statement: first the first change of every row, then the second ones."""
 
     rounds: list[dict[Prepared, list[_Row]]] = msgspec.field(default_factory=list)
     counts: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, id_: str, statement: Prepared, *values: object) -> None:
-        """Have a statement executed about a row, after all that was added about it before."""
+        """Add a statement for a row, to be executed after those added for it before."""
         number = self.counts.get(id_, 0)
         self.counts[id_] = number + 1
         if number == len(self.rounds):
@@ -75,9 +75,9 @@ class RowChanges(msgspec.Struct):
 class WorkRows:
     """The rows of a `table` of work, which has the columns that `storage.work.table.WorkTable` names.
 
-    `more` columns are read of a row that is locked. Work that was claimed is `claimed`; `taken_over` says what it is
+    `more` columns are read of a row that is locked. `claimed` is the state of claimed work; `taken_over` is its state
     after a takeover, for every state in which a server has it. The condition `parked` is that of the index in which
-    parked work is in the order of `number`; `size` is what may be too much of it. A table with `updated_at` says when
+    parked work is in the order of `number`; `size` is compared with the free room. A table with `updated_at` says when
     its rows have changed.
     """
 
@@ -113,7 +113,7 @@ class WorkRows:
             )
             .order_by(number)
             .limit(bindparam("most"))
-            .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own
+            .offset(literal_column("0")),  # otherwise the dialect of SQLite adds a parameter
             ("workspace", "below", "most"),
         )
         self._release: Final = Prepared(
@@ -145,7 +145,7 @@ class WorkRows:
         return self._lock.run(connection, ids)
 
     def claim(self, changes: RowChanges, entry: Claim, row: LockedWork) -> bool | None:
-        """Gather a claim of released work; False where this very entry was written before, None where it is late."""
+        """Gather a claim of released work; False where this entry was written before, None where it is too late."""
         if row.state != _RELEASED:
             is_repeated = (row.server_id, row.begun_at) == (entry.server_id, entry.at)
             return False if is_repeated and row.state in self._taken_over else None
@@ -157,7 +157,7 @@ class WorkRows:
         return True
 
     def take_over(self, changes: RowChanges, entry: TakeOver, row: LockedWork) -> bool:
-        """Gather a takeover: the other server goes on with an attempt of its own, or the work is nobody's; or False."""
+        """Gather a takeover: the other server goes on with a new attempt, or the work has no server then; or False."""
         state = self._taken_over.get(row.state)
         if state is None or row.attempt != entry.attempt:
             return False
@@ -168,7 +168,7 @@ class WorkRows:
         return True
 
     def note_cancel(self, changes: RowChanges, row: LockedWork, state: str, at: int) -> None:
-        """Gather that work is not wanted any more which a server has."""
+        """Gather the cancellation of work that a server has."""
         changes.add(row.id, self._note_cancel, state, at, *((at,) if self._is_dated else ()), *row.found)
         row.state = state
 

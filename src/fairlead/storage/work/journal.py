@@ -1,6 +1,6 @@
 """The journal of one kind of work: entries that arrive together share one durable transaction (group commit).
 
-One batch is written at a time; whatever arrives meanwhile makes the next one. So a lone entry waits for nobody, and a
+One batch is written at a time; entries that arrive meanwhile make the next one. So a single entry does not wait, and a
 thousand cost little more than one. An entry is answered only when its batch is durable.
 """
 
@@ -25,9 +25,9 @@ _Waiting: TypeAlias = tuple[Entry | Release, asyncio.Future[Verdict | ServiceUna
 
 
 class BatchSpacing(msgspec.Struct, frozen=True):
-    """Under load, batches begin no closer than `seconds`: fewer commits, as by PostgreSQL's commit_delay.
+    """Under load, batches begin at least `seconds` apart, for fewer commits, as by PostgreSQL's commit_delay.
 
-    A batch of less than `least_entries` entries is never followed by a pause, so a lone call waits for nobody.
+    A batch of less than `least_entries` entries is never followed by a pause, so a single call does not wait.
     """
 
     least_entries: int = 8
@@ -38,10 +38,10 @@ _SPACING: Final = BatchSpacing()
 
 
 class WrittenWork(msgspec.Struct, Generic[Verdict], frozen=True):
-    """What became of a batch: a verdict for each entry, in order, and which work may be claimed.
+    """The outcome of a batch: a verdict for each entry, in order, and the work that may be claimed.
 
-    In the `unfinished` workspaces more may be released: another Release is due. A batch `has_news` where there is more
-    to tell of it.
+    In the `unfinished` workspaces more may be released: another Release is due. A batch `has_news` where its listener
+    has something to do.
     """
 
     verdicts: Sequence[Verdict]
@@ -58,7 +58,7 @@ def _ignore(_: object) -> None:
 
 
 def _heed(written: asyncio.Future[Verdict]) -> None:
-    """Take note of how a write ended that nobody waits for. What it was about is found by the next look."""
+    """Retrieve the result of a write that nobody waits for. If it failed, its work is found again later."""
     if not written.cancelled():
         written.exception()
 
@@ -66,9 +66,9 @@ def _heed(written: asyncio.Future[Verdict]) -> None:
 class Journal(Generic[Entry, Batch, Verdict]):
     """Writes entries in batches and answers each with its verdict: the one way in which the state of work changes.
 
-    `work` writes a batch in one transaction. `split` is told how many entries a failed batch had and what it failed
-    for. Once a batch is durable, `listener` hears the news of it, and `released` which work may now be claimed.
-    `spacing` bounds how close batches follow each other.
+    `work` writes a batch in one transaction. `split` is called with the number of entries of a failed batch and its
+    error. Once a batch is durable, `listener` is called with its news, and `released` with the work that may now be
+    claimed. `spacing` bounds how close batches follow each other.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Journal(Generic[Entry, Batch, Verdict]):
         except DatabaseUnavailableError as error:
             for future in futures:
                 _refuse(future, error)
-        except Exception as error:  # noqa: BLE001 -- whatever it is belongs to the entries, not to the journal
+        except Exception as error:  # noqa: BLE001 -- any error belongs to the entries, not to the journal
             await self._write_apart(batch, error)
         else:
             for future, verdict in zip(futures, written.verdicts, strict=True):
@@ -150,7 +150,7 @@ class Journal(Generic[Entry, Batch, Verdict]):
                 self.write(Release(workspace_id)).add_done_callback(_heed)
 
     async def _write_apart(self, batch: list[_Waiting[Entry, Verdict]], error: Exception) -> None:
-        """Find the entry a batch failed for: one poisoned entry must not take its neighbours with it."""
+        """Find the entry that made a batch fail, so that the other entries are written."""
         if len(batch) == 1:
             _refuse(batch[0][1], error)
             return

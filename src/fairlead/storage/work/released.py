@@ -1,8 +1,8 @@
-"""Released runs and jobs as workers look for them: some of every workspace, however many one has (S-03).
+"""Finds released runs and jobs for workers: some of every workspace, however many one has (S-03).
 
-A look walks over the partial index of what is released in a pool, from one workspace to the next. It reads as many
-entries of the index as it returns rows, whether ten are released or a million. So does a look at which pools there is
-released work in, and how much of it.
+A search walks over the partial index of released work of a pool, from one workspace to the next. It reads as many
+entries of the index as it returns rows, whether ten are released or a million. So does the search for pools with
+released work, and for how much of it.
 """
 
 from collections.abc import Sequence
@@ -51,8 +51,8 @@ class ReleasedLookup:
     def find(self, connection: Connection, pool: str, behind: str, limit: int) -> Sequence[Released]:
         """Up to `limit` released rows of a pool: as many of each workspace as there is room for.
 
-        Those of workspaces whose ids are behind `behind` come first, then the others. Where there are more workspaces
-        than `limit`, one of each is found, and the last one's workspace is where the next look is to begin.
+        Workspaces whose ids come after `behind` are first, then the others. Where there are more workspaces than
+        `limit`, one of each is found, and the last one's workspace is where the next look is to begin.
         """
         first = self._round(connection, pool, behind, limit, each=1)
         if not first or len(first) == limit:
@@ -136,7 +136,7 @@ def _count(table: Table, dialect: str) -> Select[*tuple[int]]:
 
 
 def _rows(table: Table, dialect: str) -> TextClause:
-    """The rows of a table as `other`, by the index of released ones: SQLite takes another unless it is told."""
+    """The rows of a table as `other`, by the index of released ones, which SQLite would not choose by itself."""
     told = f" INDEXED BY ix_{table.name}_released_pool" if dialect == "sqlite" else ""
     return text(f"{table.name} AS other{told}")
 

@@ -1,4 +1,4 @@
-"""The statements that find work, made once for each table of work; and the servers whose work it is."""
+"""The statements that find work, made once for each table of work; and the servers that own it."""
 
 import enum
 from collections import defaultdict
@@ -35,7 +35,7 @@ from fairlead.storage.work.released import ReleasedLookup
 
 
 class OwnedWork(msgspec.Struct, frozen=True):
-    """Work that a server has claimed, as far as another must know it to take it over."""
+    """Work that a server has claimed, with what another needs to take it over."""
 
     id: str
     workspace_id: str
@@ -55,7 +55,7 @@ _ANY_TAKER: Final = Takers()
 class Room(msgspec.Struct, frozen=True):
     """Workspaces in which work is parked though a slot is free.
 
-    `depth` is how much work waits in all queues, and how much of that is parked; None where that is not counted.
+    `depth` is how much work waits in all queues, and how much of it is parked; None where it is not counted.
     """
 
     workspace_ids: Sequence[str]
@@ -65,8 +65,8 @@ class Room(msgspec.Struct, frozen=True):
 class Backlog(msgspec.Struct, frozen=True):
     """The work of one kind that waits in all workspaces of a subscription, which is their class.
 
-    `parked` is how much of it waits for a slot of its workspace; `oldest_at` (ms) is when what waits the longest was
-    queued, None where nothing waits.
+    `parked` is how much of it waits for a slot of its workspace; `oldest_at` (ms) is when the oldest of it was queued,
+    None where nothing waits.
     """
 
     subscription: str
@@ -76,9 +76,9 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 class Leases(msgspec.Struct, frozen=True):
-    """Servers by their leases on work: how many are `alive`, and the age (ms) of the oldest lease of these.
+    """Servers by their leases on work: how many are `alive`, and the age (ms) of their oldest lease.
 
-    `silent` are those that are not, and have work that is to be taken over.
+    `silent` servers are not alive, and have work that is to be taken over.
     """
 
     alive: int
@@ -87,7 +87,7 @@ class Leases(msgspec.Struct, frozen=True):
 
 
 class PoolBacklog(msgspec.Struct, frozen=True):
-    """The work of one kind that is released in a pool: it waits for nothing but a server that works for the pool.
+    """The released work of one kind in a pool, which waits only for a server of the pool.
 
     `waiting` is how much that is, counted up to a bound. A pool `is_named` by operators: in rules, or as what a server
     works for; others come from deployments. Without `is_worked_for` no server that is alive executes it.
@@ -100,7 +100,7 @@ class PoolBacklog(msgspec.Struct, frozen=True):
 
 
 class WorkOverview(msgspec.Struct, frozen=True):
-    """All that is seen in one transaction at the time `now` (ms) of the database; what waits, by the kind of work."""
+    """What one transaction has read at the time `now` (ms) of the database; waiting work by its kind."""
 
     now: int
     backlogs: Mapping[str, Sequence[Backlog]]
@@ -110,10 +110,10 @@ class WorkOverview(msgspec.Struct, frozen=True):
 
 
 class FoundWork(msgspec.Struct, frozen=True):
-    """What there is to do for work of one kind.
+    """What has to be done for work of one kind.
 
-    `cancelled` are ids of work that the server which asks has executed, `late` ids and workspaces of work that has
-    waited too long, the oldest first.
+    `cancelled` are ids of work that the asking server executes, `late` ids and workspaces of work that has waited too
+    long, the oldest first.
     """
 
     cancelled: Sequence[str]
@@ -134,11 +134,11 @@ _encode: Final = msgspec.json.encode
 _decode_pools: Final = msgspec.json.Decoder(WorkedPools).decode
 _USUAL_POOLS: Final = WorkedPools()
 _COUNTED_MOST: Final = 10_000
-"""How much released work of a pool is counted: more would be read at each look, and tell nobody anything else."""
+"""How much released work of a pool is counted at most: counting more would cost more and tell nothing new."""
 _OTHER_POOLS_MOST: Final = 100
 """How many pools are looked at that no operator has named."""
 _DATABASE_TIME: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
-# What servers ask every second or two is made once.
+# Statements that servers run every second or two are made once.
 _SEEN: Final = update(servers).where(servers.c.id == bindparam("server")).values(seen_at=bindparam("now"))
 _FORGET: Final = servers.delete().where(
     servers.c.seen_at < bindparam("before"),
@@ -153,7 +153,7 @@ def database_time(connection: Connection, machine_ms: int) -> int:
 
 
 def silent_for_ms(connection: Connection, machine_ms: int) -> int | None:
-    """How long ago a server has last said that it is alive; None where none is known."""
+    """How long ago any server was last seen; None where none is known."""
     seen = connection.execute(select(func.max(servers.c.seen_at))).scalar()
     return None if seen is None else database_time(connection, machine_ms) - int(seen)
 
@@ -161,7 +161,7 @@ def silent_for_ms(connection: Connection, machine_ms: int) -> int | None:
 def announce_server(
     connection: Connection, server_id: str, now: int, forget_before: int, pools: WorkedPools = _USUAL_POOLS
 ) -> None:
-    """Say that a server is alive: its work is its own until it falls silent. Forgets servers long silent."""
+    """Renew the lease of a server on its work, and delete servers that were silent for long."""
     if connection.execute(_SEEN, {"server": server_id, "now": now}).rowcount == 0:
         connection.execute(insert(servers).values(id=server_id, seen_at=now, pools=_encode(pools).decode()))
     connection.execute(_FORGET, {"before": forget_before})
@@ -178,7 +178,7 @@ def read_leases(connection: Connection, tables: Iterable["WorkTable"], now: int,
 def read_overview(
     connection: Connection, tables: Mapping[str, "WorkTable"], machine_ms: int, silent_ms: int, named: Collection[str]
 ) -> WorkOverview:
-    """See what waits in some tables, by their names, who works on it, and how the database is.
+    """Read what waits in some tables, by their names, the servers, and the figures of the database.
 
     `named` are pools that rules name.
     """
@@ -197,7 +197,7 @@ def read_pools(
 ) -> Mapping[str, Sequence[PoolBacklog]]:
     """What is released by pool, in tables by their names, for servers that were seen since a time (ms).
 
-    `named` are pools that rules name: these, the default and those of servers are there though nothing waits.
+    `named` are pools that rules name: these, the default and those of servers are included even where nothing waits.
     """
     worked = _pools_worked_for(connection, since)
     known = {DEFAULT_POOL, *named}.union(*worked.values())
@@ -275,7 +275,7 @@ class WorkTable:
             None if waiting is None else select(func.coalesce(func.sum(waiting), 0), func.coalesce(func.sum(parked), 0))
         )
         self._backlog: Final = _backlog(table, number, is_waiting, parked, backlog)
-        # The servers that work belongs to are asked for apart from the work: together, SQLite would read every row.
+        # The owners of work are read apart from the work, because together SQLite would read every row.
         self._owners: Final = PreparedQuery(select(table.c.server_id).where(is_working).distinct(), ())
         of_owners = owned.where(table.c.server_id.in_(bindparam("owners", expanding=True)))
         of_owners = of_owners.where(_is_takers(table, number)) if goes_on else of_owners
@@ -297,9 +297,9 @@ class WorkTable:
     def released_by_pool(
         self, connection: Connection, named: Collection[str], worked: Collection[str]
     ) -> Sequence[PoolBacklog]:
-        """What waits for a server of its pool: in pools that are `named`, and in some others in which there is any.
+        """What waits for a server of its pool: in `named` pools, and in some others that have any.
 
-        `worked` are the pools that servers which are alive work for.
+        `worked` are the pools of the servers that are alive.
         """
         found = self._released.pools(connection, len(named) + _OTHER_POOLS_MOST)
         return [
@@ -308,11 +308,11 @@ class WorkTable:
         ]
 
     def count_ahead(self, connection: Connection, workspace_id: str, number: int) -> int:
-        """How much work of a workspace waits that was queued before the one of a number."""
+        """How much waiting work of a workspace was queued before a number."""
         return int(connection.execute(self._ahead, {"workspace": workspace_id, "before": number}).scalar_one())
 
     def look(self, connection: Connection, server_id: str, waiting_since: int, limit: int) -> FoundWork:
-        """What there is to do, at most `limit` of each: one read, because servers ask every second."""
+        """What has to be done, at most `limit` of each: one read, because servers ask every second."""
         late = self.waiting_since(connection, waiting_since, limit)
         return FoundWork(self.cancelled(connection, server_id), self.room(connection, limit), late)
 
@@ -321,7 +321,7 @@ class WorkTable:
         return [(row[0], row[1]) for row in self._late.run(connection, (before, limit))]
 
     def cancelled(self, connection: Connection, server_id: str) -> Sequence[str]:
-        """What a server has executed that was cancelled."""
+        """The cancelled work that a server executes."""
         return [row[0] for row in self._cancelled.run(connection, (server_id,))]
 
     def room(self, connection: Connection, limit: int) -> Room:
@@ -335,7 +335,7 @@ class WorkTable:
     def orphans(
         self, connection: Connection, server_id: str, silent_since: int, limit: int, takers: Takers = _ANY_TAKER
     ) -> Sequence[OwnedWork]:
-        """Work of servers that were not seen since a time (ms), other than the one that asks, which may take it."""
+        """Work of servers that were not seen since a time (ms), for the asking server to take over."""
         alive = (row[0] for row in _ALIVE.run(connection, (silent_since,)))
         silent = sorted(self.owners(connection) - {server_id, *alive})
         if not silent:
@@ -350,7 +350,7 @@ class WorkTable:
         return {row[0] for row in self._owners.run(connection, ()) if row[0] is not None}
 
     def backlog(self, connection: Connection) -> Sequence[Backlog]:
-        """What waits, by the subscription of its workspace, of each that a workspace has."""
+        """Waiting work by the subscription of its workspace, for every subscription of a workspace."""
         return [
             Backlog(subscription, int(waiting), int(parked), oldest_at)
             for subscription, waiting, parked, oldest_at in connection.execute(self._backlog)
@@ -370,7 +370,7 @@ def _backlog(
     parked: Column[int],
     backlog: ColumnElement[int],
 ) -> Executable:
-    """Add up what waits in each workspace; only the first of each is looked at, and no workspace without any."""
+    """Add up the waiting work of each workspace; only the first of each is read, and workspaces without any are not."""
     of_workspace = table.c.workspace_id == workspaces.c.id
     oldest = select(table.c.created_at).where(of_workspace, is_waiting).order_by(number).limit(1).scalar_subquery()
     each = select(
