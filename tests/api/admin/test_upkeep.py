@@ -24,9 +24,11 @@ def catalog(shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def kept(catalog: CatalogFolder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a server whose secret and whose files are these tests' own."""
+    """Return a server whose secret and whose files are these tests' own, with a key of its workspace's at `fake`."""
     data = tmp_path_factory.mktemp("upkeep") / "data"
     with serving(data, catalog=catalog.path, arguments=("--no-local-partner",)) as server:
+        stored = server.client.put("/v2/provider-keys/fake", json={"key": "sk-a-key-that-is-sealed"})
+        assert stored.status_code == 201, stored.text
         yield server
 
 
@@ -38,8 +40,6 @@ def chief(kept: Server) -> Person:
 
 def test_secret_is_rotated_and_the_one_before_forgotten(kept: Server, chief: Person) -> None:
     """As the commands do it: announced, made current, and forgotten only when it may be; no answer has a secret."""
-    stored = kept.client.put("/v2/provider-keys/fake", json={"key": "sk-a-key-that-is-sealed"})
-    assert stored.status_code == 201, stored.text
     (first,) = chief.get("/secrets")["items"]
     assert (first["state"], first["sealed"]) == ("current", 1)
     prepared = chief.ask("POST", "/secrets/rotate", {"is_only_prepared": True}).json()
