@@ -1,6 +1,6 @@
 """Compiles the tests of a run before the processes start that run them, each of which would else compile all of them.
 
-pytest rewrites the assertions of every file of tests and keeps what it has made. In a new clone, six processes that
+pytest rewrites the assertions of every file of tests and keeps what it has made. In a new clone, four processes that
 start at once find nothing kept, and each takes twice as long to compile the tests as to collect them.
 """
 
