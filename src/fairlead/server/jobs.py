@@ -258,8 +258,7 @@ def _tell_remaining(base: Base, written: WrittenJobs) -> None:
         for workspace_id, jobs in written.remaining.items():
             base.messaging.events.publish(EventEnvelope(workspace_id, None, None, now, QueueChanged(jobs)))
 
-    # After the writers of the batch have gone on, so that the end of a job is sent before the number of those left
-    # (C-08).
+    # After the writers of the batch have gone on: a job's end is sent before the number of jobs left (C-08).
     asyncio.get_running_loop().call_soon(publish)
 
 

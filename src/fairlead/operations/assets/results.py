@@ -249,10 +249,7 @@ class AssetCopier:
         return _Copy(number, blob, intake.size, media_type(_content_type(answered.headers), intake.head))
 
     async def _record(self, order: CopyOrder, copies: Mapping[str, _Copy]) -> dict[str, Asset]:
-        """The copies as assets whose rows are durable: all of them, or none.
-
-        Their lifetime, and that of links, begins now.
-        """
+        """The copies as assets whose rows are durable: all of them, or none. Their lifetime begins now."""
         now = self._clock.now_ms()
         found = {url: self._asset(order, copy, now) for url, copy in copies.items()}
         if not found:
