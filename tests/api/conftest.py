@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import jwt
 import pytest
 
-from api.legs import KEYS, NEVER_RESTS, at_ease, fill_legs
+from api.legs import KEYS, NEVER_COOLS_DOWN, at_ease, fill_legs
 from api.queues import KINDS, QUEUE_SETTINGS, Client, NewClient, fill_queue
 from databases import Postgres
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
@@ -180,7 +180,7 @@ SETTINGS: Final = {
 def fill(catalog: CatalogFolder, url: str) -> None:
     """Write the providers and models the tests of this folder speak of."""
     for name in ("fake", "other", "lockbox"):
-        catalog.add_provider(url, name, tail=NEVER_RESTS)
+        catalog.add_provider(url, name, tail=NEVER_COOLS_DOWN)
     for call in ("json", "picky", "hasty", "bytes", "task"):
         catalog.add_model(f"fake/{call}-1", call)
     catalog.add_model("fake/closed-1", schema=NESTED)
@@ -198,7 +198,7 @@ def fill(catalog: CatalogFolder, url: str) -> None:
 def catalog_of(tmp_path: Path, url: str) -> CatalogFolder:
     """Make a catalog folder with one provider and no models."""
     catalog = CatalogFolder(tmp_path / "catalog")
-    catalog.add_provider(url, tail=NEVER_RESTS)
+    catalog.add_provider(url, tail=NEVER_COOLS_DOWN)
     return catalog
 
 

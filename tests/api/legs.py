@@ -12,7 +12,7 @@ from typing import Any, Final
 from fairlead.providers.spec_files import SPECS
 from fake_partner import SECRET, Behaviour, CatalogFolder, FakePartner, leg_text, reply, reply_json
 
-NEVER_RESTS: Final = "[cooldown]\nafter = 1000\n"
+NEVER_COOLS_DOWN: Final = "[cooldown]\nafter = 1000\n"
 """A partner that many tests make fail must not be left alone for that (docs/provider-files.md)."""
 KEYS: Final = {
     **{f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "OTHER", "FAL", "WAVESPEED", "RUNWARE", "FILMING")},
@@ -209,13 +209,13 @@ def storing(url: str) -> str:
 
 def fill_legs(catalog: CatalogFolder, url: str) -> None:
     """Write the partners and the models with legs."""
-    catalog.add_provider(url, tail=_EDITS + _NAMED + NEVER_RESTS)
-    catalog.add_provider(url, "other", tail=NEVER_RESTS)
-    catalog.add_provider(url, "filming", tail=storing(url) + NEVER_RESTS)
+    catalog.add_provider(url, tail=_EDITS + _NAMED + NEVER_COOLS_DOWN)
+    catalog.add_provider(url, "other", tail=NEVER_COOLS_DOWN)
+    catalog.add_provider(url, "filming", tail=storing(url) + NEVER_COOLS_DOWN)
     for name in ("fal", "wavespeed", "runware"):
         shipped = (SPECS / f"{name}.toml").read_text("utf-8")
         moved = re.sub(r'(?m)^base_url = ".*"$', f'base_url = "{url}/{name}"', shipped)
-        catalog.write(f"providers/{name}.toml", moved + _CALLS + NEVER_RESTS + _RETRY)
+        catalog.write(f"providers/{name}.toml", moved + _CALLS + NEVER_COOLS_DOWN + _RETRY)
     many = _NATIVE_LEG + _FAL_LEG + _WAVESPEED_LEG
     add(catalog, "fake/many-1", _ASSETS + _OPERATIONS + many, SCHEMA)
     add(catalog, "fake/fal-only-1", _OPERATIONS + _NATIVE_LEG + _FAL_LEG, SCHEMA)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import httpx
 
-from api.legs import KEYS, METERED, NEVER_RESTS, fill_legs
+from api.legs import KEYS, METERED, NEVER_COOLS_DOWN, fill_legs
 from fake_partner import SECRET, Behaviour, CatalogFolder, FakePartner, reply, reply_json
 from servers import Server, wait_until
 
@@ -49,9 +49,9 @@ NewClient: TypeAlias = Callable[..., "Client"]
 def fill_queue(catalog: CatalogFolder, url: str) -> None:
     """Write the models with legs, and those that only the tests of the queue speak of."""
     fill_legs(catalog, url)
-    catalog.add_provider(url, "brake", repeats_safely=False, tail=_BRAKE + NEVER_RESTS)
-    catalog.add_provider(url, "brisk", give_up_after=0.5, tail=NEVER_RESTS)
-    catalog.add_provider(url, "lockbox", tail=NEVER_RESTS)
+    catalog.add_provider(url, "brake", repeats_safely=False, tail=_BRAKE + NEVER_COOLS_DOWN)
+    catalog.add_provider(url, "brisk", give_up_after=0.5, tail=NEVER_COOLS_DOWN)
+    catalog.add_provider(url, "lockbox", tail=NEVER_COOLS_DOWN)
     catalog.add_model("brake/task-1", "stoppable", provider="brake")
     catalog.add_model("brisk/task-1", "task", provider="brisk")
     catalog.add_model("lockbox/json-1", provider="lockbox")

@@ -29,6 +29,7 @@ _IN_NAMES: Final = {
     "losses": "host failures",
     "marks": "label index",
     "pace": "throughput",
+    "resting": "cooling down",
     "shapes": "schemas",
     "sitting": "host connection",
     "standing": "job progress, or locked row",

@@ -21,7 +21,7 @@ from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import Sealer
 from fairlead.messaging.wakeups import Topic
-from fairlead.observing.observations import Observation, ProviderRests
+from fairlead.observing.observations import CredentialHealth, Observation
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
@@ -387,7 +387,7 @@ class Server:
 
     def _dispatcher(self, credentials: Credentials) -> Dispatcher:
         observe = self.seen.append
-        healths = Healths(lambda place, health: observe(ProviderRests(*place, health.value)))
+        healths = Healths(lambda place, health: observe(CredentialHealth(*place, health.value)))
         attempts = Attempts(self.exchange, credentials, healths)
         links = Links(bytes(32))
         copier = AssetCopier(

@@ -45,7 +45,7 @@ def test_cooldown_begins_after_enough_failures_in_a_row(recorder: HealthRecorder
     for _ in range(RULES.after - 1):
         recorder.call(fails=True)
     assert recorder.healths.may_call(HERE)
-    assert (recorder.healths.of(HERE), recorder.told) == (Health.WELL, [])
+    assert (recorder.healths.of(HERE), recorder.told) == (Health.READY, [])
     recorder.call(fails=True)
     assert not recorder.healths.may_call(HERE)
     assert (recorder.healths.of(HERE), recorder.told) == (Health.COOLING_DOWN, [Health.COOLING_DOWN])
@@ -58,7 +58,7 @@ def test_healthy_answer_ends_the_count_of_failures(recorder: HealthRecorder) -> 
         recorder.call(fails=True)
         recorder.call(fails=True)
         recorder.call(fails=False)
-    assert (recorder.healths.of(HERE), recorder.told) == (Health.WELL, [])
+    assert (recorder.healths.of(HERE), recorder.told) == (Health.READY, [])
 
 
 def test_other_credentials_and_partners_do_not_cool_down(recorder: HealthRecorder) -> None:
@@ -77,7 +77,7 @@ def test_one_probe_ends_a_cooldown(recorder: HealthRecorder) -> None:
     recorder.now += 0.1
     assert recorder.healths.may_call(HERE)
     recorder.healths.begins(HERE, RULES)
-    assert (recorder.healths.of(HERE), recorder.told[-1]) == (Health.TRIED, Health.TRIED)
+    assert (recorder.healths.of(HERE), recorder.told[-1]) == (Health.PROBING, Health.PROBING)
     assert not recorder.healths.may_call(HERE)
 
 
@@ -86,7 +86,7 @@ def test_answered_probe_opens_the_leg(recorder: HealthRecorder) -> None:
     recorder.cool_down()
     recorder.now += 30
     recorder.call(fails=False)
-    assert recorder.told == [Health.COOLING_DOWN, Health.TRIED, Health.WELL]
+    assert recorder.told == [Health.COOLING_DOWN, Health.PROBING, Health.READY]
     assert recorder.healths.may_call(HERE)
     recorder.call(fails=True)
     assert recorder.healths.may_call(HERE)
@@ -97,7 +97,7 @@ def test_failed_probe_starts_the_next_cooldown(recorder: HealthRecorder) -> None
     recorder.cool_down()
     recorder.now += 30
     recorder.call(fails=True)
-    assert recorder.told == [Health.COOLING_DOWN, Health.TRIED, Health.COOLING_DOWN]
+    assert recorder.told == [Health.COOLING_DOWN, Health.PROBING, Health.COOLING_DOWN]
     assert (recorder.healths.may_call(HERE), recorder.healths.seconds_left(HERE)) == (False, 30)
 
 
@@ -111,7 +111,7 @@ def test_lost_probe_is_given_up(recorder: HealthRecorder) -> None:
     recorder.now += 0.1
     assert recorder.healths.may_call(HERE)
     recorder.call(fails=False)
-    assert recorder.healths.of(HERE) is Health.WELL
+    assert recorder.healths.of(HERE) is Health.READY
 
 
 def test_late_healthy_answer_ends_a_cooldown(recorder: HealthRecorder) -> None:
@@ -120,7 +120,7 @@ def test_late_healthy_answer_ends_a_cooldown(recorder: HealthRecorder) -> None:
     recorder.cool_down()
     recorder.healths.succeeded(HERE)
     assert recorder.healths.may_call(HERE)
-    assert recorder.told == [Health.COOLING_DOWN, Health.WELL]
+    assert recorder.told == [Health.COOLING_DOWN, Health.READY]
 
 
 def test_only_legs_with_failures_are_remembered(recorder: HealthRecorder) -> None:

@@ -25,6 +25,7 @@ from fairlead.observing.observations import (
     CancelPassedOn,
     CatalogRefused,
     ClockCompared,
+    CredentialHealth,
     CredentialRefused,
     DatabaseTrouble,
     DeadlinePassed,
@@ -42,7 +43,6 @@ from fairlead.observing.observations import (
     PartnerReportedMore,
     PartnerStopped,
     ProviderNotConfigured,
-    ProviderRests,
     QueueDepth,
     RunClaimed,
     RunEnded,
@@ -76,7 +76,7 @@ _EVENTS: Final = (
     UnexpectedError,
     WebhookGivenUp,
 )
-_HEALTHS: Final = {"well": 0.0, "tried": 0.5, "resting": 1.0}
+_HEALTHS: Final = {"ready": 0.0, "probing": 0.5, "cooling_down": 1.0}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _STARTS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _RECEIVERS: Final = (0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
@@ -132,9 +132,9 @@ class _LegCounters:
             ("from_provider", "to_provider"),
             registry=registry,
         )
-        self._resting = Gauge(
-            "fairlead_provider_resting",
-            "Whether a credential of a provider cools down (1), is being tried (0.5) or is well (0).",
+        self._cooldowns = Gauge(
+            "fairlead_provider_cooldown",
+            "Whether a credential of a provider cools down (1), has a probe under way (0.5) or is ready (0).",
             ("provider", "credential"),
             registry=registry,
         )
@@ -151,7 +151,7 @@ class _LegCounters:
             registry=registry,
         )
 
-    def observe(self, observation: CallRepeated | RunRedirected | ProviderRests | PartnerReportedMore) -> None:
+    def observe(self, observation: CallRepeated | RunRedirected | CredentialHealth | PartnerReportedMore) -> None:
         match observation:
             case PartnerReportedMore(model_id=model, provider=provider):
                 self._reported_more.labels(model, provider).inc()
@@ -160,8 +160,8 @@ class _LegCounters:
                 self._repeated.labels(provider).inc()
             case RunRedirected(from_provider=first, to_provider=second):
                 self._redirected.labels(first, second).inc()
-            case ProviderRests(provider=provider, label=label, health=health):
-                self._resting.labels(provider, label).set(_HEALTHS[health])
+            case CredentialHealth(provider=provider, label=label, health=health):
+                self._cooldowns.labels(provider, label).set(_HEALTHS[health])
 
 
 class _QueueMeters:
@@ -370,7 +370,7 @@ class Metrics:
             **dict.fromkeys((QueueDepth, RunClaimed, ClockCompared), self._queue.observe),
             **dict.fromkeys((MessengerConnected, MessengerLost), self.messages.observe),
             **dict.fromkeys((AssetCopied, AssetCopyFailed, BlobStoreProven, BlobStoreUnproven), self._assets.observe),
-            **dict.fromkeys((CallRepeated, RunRedirected, ProviderRests, PartnerReportedMore), self._legs.observe),
+            **dict.fromkeys((CallRepeated, RunRedirected, CredentialHealth, PartnerReportedMore), self._legs.observe),
             **dict.fromkeys((JobEnded, JobsUnderWay, JobTakenOver, EngineConfined), self._jobs.observe),
             **dict.fromkeys((EngineHostStarted, EngineHostStopped, NodePackLoaded), self._engine.observe),
             **dict.fromkeys(_EVENTS, self._count_event),

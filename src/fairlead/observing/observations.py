@@ -94,7 +94,7 @@ class CallRepeated(msgspec.Struct, frozen=True):
     pause: float
 
 
-class ProviderRests(msgspec.Struct, frozen=True):
+class CredentialHealth(msgspec.Struct, frozen=True):
     """A credential of a provider has failed too often and cools down, is tried again, or works again."""
 
     provider: str
@@ -406,7 +406,7 @@ Observation: TypeAlias = (
     | AnswerLeftRaw
     | PartnerReportedMore
     | CallRepeated
-    | ProviderRests
+    | CredentialHealth
     | SettingUnknown
     | MarkupUnknown
     | SignInFailed

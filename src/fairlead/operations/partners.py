@@ -15,10 +15,7 @@ from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import Health, Healths
 from fairlead.storage.db.database import Database
 
-READY: Final = "ready"
-COOLING_DOWN: Final = "cooling_down"
 NOT_CONFIGURED: Final = "not_configured"
-_WORDS: Final = {Health.WELL: READY, Health.COOLING_DOWN: COOLING_DOWN, Health.TRIED: "probing"}
 
 
 class UnknownProviderError(Exception):
@@ -26,7 +23,7 @@ class UnknownProviderError(Exception):
 
 
 class CredentialState(msgspec.Struct, frozen=True):
-    """A credential of ours at a provider: its label, how it is, and until when it cools down (ms since 1970)."""
+    """A credential of ours at a provider: its label, its health, and until when it cools down (ms since 1970)."""
 
     label: str
     state: str
@@ -50,7 +47,7 @@ class PartnerState(msgspec.Struct, frozen=True):
 
 
 class Partners(msgspec.Struct, frozen=True):
-    """Tells of every provider there is."""
+    """The states of all providers."""
 
     catalog: CatalogKeeper
     exchange: Exchange
@@ -72,7 +69,7 @@ class Partners(msgspec.Struct, frozen=True):
         if name not in self.exchange.providers:
             raise UnknownProviderError(name)
         known = self.credentials.all(name) if name in self.exchange.configured else ()
-        cooling = [one.label for one in known if self.healths.of((name, one.label)) is not Health.WELL]
+        cooling = [one.label for one in known if self.healths.of((name, one.label)) is not Health.READY]
         act = Act("provider.cooldowns_ended", None, name, {"credentials": cooling})
         await record_act(self.database, by, act, self.clock)
         for one in known:
@@ -82,15 +79,15 @@ class Partners(msgspec.Struct, frozen=True):
     def _state(self, name: str, models: int) -> PartnerState:
         is_configured = name in self.exchange.configured
         known = [self._credential(name, one.label) for one in self.credentials.all(name)] if is_configured else []
-        ready = next((one for one in known if one.state != COOLING_DOWN), None)
+        ready = next((one for one in known if one.state != Health.COOLING_DOWN.value), None)
         waits = [one.cooldown_until for one in known if one.cooldown_until is not None]
-        resting = COOLING_DOWN if known else NOT_CONFIGURED
+        otherwise = Health.COOLING_DOWN.value if known else NOT_CONFIGURED
         return PartnerState(
             name=name,
             title=self.exchange.providers[name].title,
             is_configured=is_configured,
             missing_settings=() if is_configured else self.exchange.missing_settings(name),
-            state=resting if ready is None else ready.state,
+            state=otherwise if ready is None else ready.state,
             cooldown_until=min(waits) if ready is None and waits else None,
             credentials=known,
             models=models,
@@ -100,4 +97,4 @@ class Partners(msgspec.Struct, frozen=True):
         ref = (provider, label)
         left = self.healths.seconds_left(ref)
         until = self.clock.now_ms() + round(left * 1000) if left else None
-        return CredentialState(label, _WORDS[self.healths.of(ref)], until)
+        return CredentialState(label, self.healths.of(ref).value, until)

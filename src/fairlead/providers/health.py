@@ -13,9 +13,9 @@ from fairlead.providers.spec import Cooldown
 class Health(enum.Enum):
     """The health of a credential."""
 
-    WELL = "well"
-    COOLING_DOWN = "resting"
-    TRIED = "tried"
+    READY = "ready"
+    COOLING_DOWN = "cooling_down"
+    PROBING = "probing"
     """One call, the probe, is under way; the others wait for its result."""
 
 
@@ -24,7 +24,7 @@ class Failures(msgspec.Struct):
 
     number: int = 0
     cooldown_until: float = 0.0
-    tried_until: float = 0.0
+    probing_until: float = 0.0
 
 
 CredentialRef = tuple[str, str]
@@ -50,26 +50,26 @@ class Healths:
         """The health of a credential."""
         record = self.failing.get(ref)
         if record is None or record.cooldown_until == 0.0:
-            return Health.WELL
-        return Health.TRIED if record.tried_until > self._now() else Health.COOLING_DOWN
+            return Health.READY
+        return Health.PROBING if record.probing_until > self._now() else Health.COOLING_DOWN
 
     def may_call(self, ref: CredentialRef) -> bool:
         """Whether a call may use it now: when a cooldown is over, one may (see `begins`)."""
         health = self.of(ref)
-        return health is Health.WELL or (health is Health.COOLING_DOWN and self.seconds_left(ref) == 0.0)
+        return health is Health.READY or (health is Health.COOLING_DOWN and self.seconds_left(ref) == 0.0)
 
     def begins(self, ref: CredentialRef, cooldown: Cooldown) -> None:
         """A call begins: where a cooldown has just ended, it is the probe."""
         record = self.failing.get(ref)
         if record is not None and record.cooldown_until > 0.0:
-            record.tried_until = self._now() + cooldown.seconds
-            self._tell(ref, Health.TRIED)
+            record.probing_until = self._now() + cooldown.seconds
+            self._tell(ref, Health.PROBING)
 
     def succeeded(self, ref: CredentialRef) -> None:
         """A call was answered in a way that shows that the partner works."""
         record = self.failing.pop(ref, None)
         if record is not None and record.cooldown_until > 0.0:
-            self._tell(ref, Health.WELL)
+            self._tell(ref, Health.READY)
 
     def failed(self, ref: CredentialRef, cooldown: Cooldown) -> None:
         """A call failed because of the partner."""
@@ -77,7 +77,7 @@ class Healths:
         record.number += 1
         if record.cooldown_until > 0.0 or record.number >= cooldown.after:
             record.cooldown_until = self._now() + cooldown.seconds
-            record.tried_until = 0.0
+            record.probing_until = 0.0
             self._tell(ref, Health.COOLING_DOWN)
 
     def end_cooldown(self, ref: CredentialRef) -> bool:
@@ -86,7 +86,7 @@ class Healths:
         if record is None or record.cooldown_until == 0.0:
             return False
         del self.failing[ref]
-        self._tell(ref, Health.WELL)
+        self._tell(ref, Health.READY)
         return True
 
     def seconds_left(self, ref: CredentialRef) -> float:

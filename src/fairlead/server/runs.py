@@ -14,9 +14,9 @@ from fairlead.messaging.wakeups import Topic
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
     BodyReaderFailed,
+    CredentialHealth,
     CredentialRefused,
     JournalSplit,
-    ProviderRests,
 )
 from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.clock import new_id
@@ -172,7 +172,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     bodies, stored = LargeBodies(base.readers), StoredDocuments(base.assets.blobs, base.observe)
     stack.push_async_callback(stored.close)
     journal = _journal(base, stored, stack)
-    healths = Healths(lambda ref, health: observe(ProviderRests(*ref, health.value)))
+    healths = Healths(lambda ref, health: observe(CredentialHealth(*ref, health.value)))
     attempts = Attempts(exchange, credentials, healths)
     dispatcher = _dispatcher(settings, base, exchange, transport, attempts)
     collectable_ms = int(settings.results_hours * HOUR_MS)
