@@ -147,7 +147,7 @@ async def ready_base(
 ) -> Base:
     """Prepare the base of runs and the HTTP application; the stack stops it. BadSettingError.
 
-    Without an API the first keys and the servers' secret are not made, because they are shown only once.
+    Without an API neither the first keys, which are shown once, nor the secret that servers share are made.
     """
     verifier = _verifier(settings, stack)
     prepare_data(settings)

@@ -29,7 +29,7 @@ FRAME_BYTES_MAX: Final = 320 * 2**20
 """The largest answers of partners' models fit."""
 HELLO: Final = b"\x01"
 TOLD_BYTES_MAX: Final = 32 * 2**20
-"""The largest frame of a host: a preview, a call of a model. Outputs of nodes have a lower bound (SHOWN_BYTES_MAX)."""
+"""The largest frame of a host: a preview, a call of a model. Outputs of nodes have less (SHOWN_BYTES_MAX)."""
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=8_192)]
 """A name that a host may send; links may be long."""
 NewKind: TypeAlias = Literal["output", "temp"]
