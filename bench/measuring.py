@@ -239,7 +239,7 @@ def lift_limits(data: Path, *more: str) -> None:
 
 
 def limit_runs(data: Path, in_flight: int, *more: str) -> None:
-    """Let the workspace `default` run so many at a time; -1 is no limit."""
+    """Let the workspace `default` run so many at a time; -1 means no limit."""
     limits = ("--in-flight-limit", str(in_flight), *more)
     _ask(fairlead("workspaces", "change", "default", *limits, "--data", data))
     time.sleep(1.2)  # what a server remembers of a caller may be a second old

@@ -2,7 +2,7 @@
 
 Each serves one application, which reads a body of JSON and answers with one as our run route does: `ours` by its own
 extension for whole bodies, the others as ASGI 3 or RSGI has it. They take turns under the same load. hypercorn and
-granian are no dependencies of ours; those that are not installed are left out.
+granian are not dependencies of ours; those that are not installed are left out.
 """
 
 import argparse

@@ -154,7 +154,7 @@ def test_valid_host_is_taken(host: str) -> None:
      LONG_NAME + "a" * 7, "a." * 200],
 )  # fmt: skip
 def test_malformed_host_never_gets_into_a_link(host: str) -> None:
-    """What is no host is as if it had not been sent: the link names the address the caller is connected to."""
+    """What is not a host is as if it had not been sent: the link names the address the caller is connected to."""
     assert not is_host(host)
     assert BaseUrls().of(_scope(host=host)) == "http://10.0.0.1:8080"
     assert BEHIND.of(_scope((HOST, f"{host}/, a.example"))) == PLAIN
@@ -258,7 +258,7 @@ def test_trusted_proxies_are_addresses_and_networks() -> None:
     "text", ["*", "proxy.example", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", " ", "1," * 100 + "1"]
 )
 def test_malformed_trusted_proxy_stops_the_start(text: str) -> None:
-    """Whatever is no list of at most a hundred networks stops the start, with a line that names the variable."""
+    """Whatever is not a list of at most a hundred networks stops the start, with a line that names the variable."""
     with pytest.raises(BadSettingError, match=r"^FAIRLEAD_TRUSTED_PROXIES: "):
         read_settings({"FAIRLEAD_TRUSTED_PROXIES": text})
 

@@ -106,7 +106,7 @@ def test_several_lines_of_known_tags_are_one_list(router: Server, document: http
     ],
 )
 def test_document_of_a_forbidden_model_is_refused(router: Server, path: str, status: int, name: str) -> None:
-    """The document of a model one may not run, or that is no model, is refused as the model itself is."""
+    """The document of a model one may not run, or that is not a model, is refused as the model itself is."""
     key = router.cli("keys", "create", "default", "--models", "fake/*", "--json")["key"]
     answer = router.client.get(f"/v2/models/{path}/openapi.json", headers={"X-API-Key": key, "If-None-Match": "*"})
     assert (answer.status_code, answer.headers["x-service-error-type"]) == (status, name)

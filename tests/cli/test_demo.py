@@ -77,7 +77,7 @@ def test_photo_that_is_no_picture_is_refused_in_one_line(tmp_path: Path) -> None
     shown = _demo(tmp_path, "--photo", "notes.txt")
 
     assert (shown.returncode, shown.stdout) == (1, "")
-    assert shown.stderr == "Error: notes.txt is no picture that can be edited; give a PNG, JPEG or WebP file\n"
+    assert shown.stderr == "Error: notes.txt is not a picture that can be edited; use a PNG, JPEG or WebP\n"
     assert not (tmp_path / "demo-data").exists()
 
 

@@ -64,7 +64,7 @@ def test_member_is_made_changed_and_deleted_by_command(where: tuple[str, ...]) -
 
 @pytest.mark.req("A-01")
 def test_role_is_given_and_taken_by_command(where: tuple[str, ...]) -> None:
-    """Who is no member yet is made one; who is one gets no further key."""
+    """Who is not a member yet is made one; who is one gets no further key."""
     first = command("members", "invite", "default", _EMAIL, "--role", "viewer", "--json", *where)
     again = command("members", "invite", "default", _EMAIL.upper(), "--role", "owner", "--json", *where)
     assert (first["key"] is None, again["key"], again["id"]) == (False, None, first["id"])

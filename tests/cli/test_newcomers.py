@@ -98,7 +98,7 @@ def test_doctor_reports_a_variable_that_is_no_setting(tmp_path: Path, monkeypatc
     monkeypatch.setenv("FAIRLEAD_QUEUE_PLACE", "3")
     told = CliRunner().invoke(commands, ["doctor", "--data", str(tmp_path), "--json"]).stdout
     assert [row["detail"] for row in json.loads(told) if row["check"] == "settings"] == [
-        "FAIRLEAD_QUEUE_PLACE is no setting; FAIRLEAD_QUEUE_PLACES is one"
+        "FAIRLEAD_QUEUE_PLACE is not a setting; FAIRLEAD_QUEUE_PLACES is one"
     ]
 
 
@@ -118,7 +118,7 @@ def test_markup_of_an_unknown_name_is_reported_with_what_was_probably_meant(
 
 
 def test_server_reports_unknown_names_at_its_start(tmp_path: Path) -> None:
-    """A variable that is no setting, and a markup of what is no model or provider, each with what was meant."""
+    """A variable that is not a setting, and a markup of what is not a model or provider, each with what was meant."""
     env = {"FAIRLEAD_QUEUE_PLACE": "3", "FAIRLEAD_MARKUP": "*=5,openai=3,opnai=4,nothing-like-it=2"}
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
         (setting,) = server.logged("SettingUnknown")

@@ -16,7 +16,7 @@ _LOSE_NETWORK = """
 
 
 def test_key_signs_in_and_signing_out_ends_the_session(new_context: NewContext, site: Server) -> None:
-    """The key is typed once; the cookie that stands for it is no script's to read."""
+    """The key is typed once; the cookie that stands for it is not a script's to read."""
     page = new_context().new_page()
     page.goto(site.url)
     page.get_by_label("Personal key").fill(_operator_key(site))

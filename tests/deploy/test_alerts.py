@@ -59,7 +59,7 @@ RULES: Final = [rule for group in msgspec.yaml.decode(_FILE.read_bytes(), type=_
     ],
 )  # fmt: skip
 def test_metrics_of_expressions_are_found(expression: str, named: set[Named]) -> None:
-    """Strings, labels, ranges, functions and words of the language are no metrics."""
+    """Strings, labels, ranges, functions and words of the language are not metrics."""
     assert set(metrics_in(expression)) == named
 
 

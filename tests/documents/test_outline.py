@@ -91,7 +91,7 @@ def test_long_text_is_never_written_by_mistake() -> None:
     ],
 )
 def test_document_that_cannot_be_outlined_is_refused(content: bytes, words: str) -> None:
-    """What is no clean object is refused as ever, and so is what is large otherwise than by its texts."""
+    """What is not a clean object is refused as ever, and so is what is large otherwise than by its texts."""
     refusal = examine(OfBody(_NONCE), content).refusal
     assert refusal is not None
     assert words in refusal

@@ -51,7 +51,7 @@ def test_domain_label_is_a_good_deployment_name(name: str) -> None:
     ["", "-a", "a-", "A", "a_b", "a.b", "a b", "ä", "a/b", "..", "a\n", "x" * (NAME_MAX + 1)],
 )
 def test_name_that_is_no_domain_label_is_refused(name: str) -> None:
-    """What could not stand in an address, or would read otherwise there, is no name."""
+    """What could not stand in an address, or would read otherwise there, is not a name."""
     assert refuse_name(name) is not None
 
 

@@ -119,7 +119,7 @@ def _call_until(server: Server, is_over: threading.Event) -> None:
 
 @pytest.mark.single_server("its backup is of an SQLite file and a folder")
 def test_damaged_backup_is_not_restored(tmp_path: Path, models: CatalogFolder) -> None:
-    """Nor is what is no backup, nor one into a place that has something; what is restored first is checked first."""
+    """Nor is what is not a backup, nor one into a place that has something; what is restored first is checked first."""
     data, place = tmp_path / "data", tmp_path / "backup"
     with serving(data, catalog=models.path, env={**_ENV, "FAIRLEAD_ENGINE": "false"}, arguments=_PLAIN) as server:
         server.client.post(_RUN, json={})
@@ -127,7 +127,7 @@ def test_damaged_backup_is_not_restored(tmp_path: Path, models: CatalogFolder) -
     made = _command("backup", str(place), "--data", str(data))
     assert made.exit_code == 0, made.output
     assert "secret key is not in it" in made.output
-    assert "is no backup" in _command("restore", str(data), "--data", str(tmp_path / "new")).output
+    assert "is not a backup" in _command("restore", str(data), "--data", str(tmp_path / "new")).output
     assert "empty" in _command("restore", str(place), "--data", str(data)).output
 
     table = place / "tables" / "ledger_entries.jsonl"

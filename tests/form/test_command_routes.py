@@ -116,7 +116,7 @@ _OF_THE_MACHINE: Final = frozenset({"database", "doctor", "mistakes"})
 
 
 def test_every_command_has_a_route_or_a_reason() -> None:
-    """Neither a command that nobody has thought of, nor one that is no command any more."""
+    """Neither a command that nobody has thought of, nor one that is no longer a command."""
     assert sorted(_commands("", commands)) == sorted({**_ROUTES, **_WITHOUT})
 
 

@@ -123,7 +123,7 @@ def test_any_bytes_are_an_answer_or_broken_off(wire: bytes) -> None:
     ],
 )
 def test_ambiguous_answer_is_refused(wire: bytes) -> None:
-    """What two readers might read differently is no answer."""
+    """What two readers might read differently is not an answer."""
     with pytest.raises(BrokenOffError):
         _read([wire])
     with pytest.raises(BrokenOffError):

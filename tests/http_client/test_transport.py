@@ -117,7 +117,7 @@ def test_encoded_path_stays_encoded(partner: FakePartner, send: Send) -> None:
     ],
 )
 def test_broken_answer_is_refused(partner: FakePartner, send: Send, behaviour: Behaviour) -> None:
-    """Whatever is wrong with an answer, it is no answer, and nothing but our own error says so."""
+    """Whatever is wrong with an answer, it is not an answer, and nothing but our own error says so."""
     partner.script("/x", behaviour)
     with pytest.raises(BrokenOffError):
         send()

@@ -399,7 +399,7 @@ def test_fetch_of_keys_has_a_time_limit(issuer: Any, clock: Any, monkeypatch: py
         ((307, b'{"keys":[]}', {"location": "http://127.0.0.1:1/"}), "status 307"),
         ((204, b"", {}), "status 204"),
         ((404, b'{"keys":[]}', {}), "status 404"),
-        ((200, b"<html>", {}), "no JSON"),
+        ((200, b"<html>", {}), "not JSON"),
         ((200, b"[]", {}), "no list of keys"),
         ((200, b"cut", {"content-length": "500"}), "BrokenOffError"),
         ((200, b"no gzip", {"content-encoding": "gzip"}), "Error"),

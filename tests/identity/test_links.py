@@ -77,7 +77,7 @@ def test_no_part_of_a_link_has_a_second_spelling(part: str, place: int, char: st
     "expires", [f"0{NOW + 60}", f"+{NOW + 60}", f" {NOW + 60}", f"{NOW + 60}.0", "\uff19" * 10, ""]
 )
 def test_time_of_a_link_has_one_spelling(expires: str) -> None:
-    """The very text of the time is signed, and one that is no time is refused even when it was."""
+    """The very text of the time is signed, and one that is not a time is refused even when it was."""
     with pytest.raises(LinkRefusedError):
         Links(KEY).verify(replace(made(), expires=expires), NOW)
 

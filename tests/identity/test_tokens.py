@@ -21,7 +21,7 @@ from identity.conftest import AUDIENCE, ISSUER, trusted
 
 NOW = 1_800_000_000
 NO_TEXT = "the claim {} is missing or no printable text"
-NO_MODELS = "the claim models is no list of at most 100 names"
+NO_MODELS = "the claim models is not a list of at most 100 names"
 
 Verify = Callable[..., Claims]
 
@@ -120,15 +120,15 @@ def test_configured_claims_are_read(verify: Verify, keys: Any, sign: Any) -> Non
         ({"exp": None}, "the token never expires"),
         ({"nbf": NOW + 31}, "the token is not valid yet"),
         ({"iat": NOW + 31}, "the token is not valid yet"),
-        ({"exp": "1900000000"}, "the claim exp is no time"),
-        ({"exp": True}, "the claim exp is no time"),
-        ({"exp": -1}, "the claim exp is no time"),
-        ({"exp": 10**400}, "the claim exp is no time"),
-        ({"exp": (NOW + 60) * 1000}, "the claim exp is no time"),
-        ({"exp": float("inf")}, "the payload is no JSON"),
-        ({"exp": float("nan")}, "the payload is no JSON"),
-        ({"nbf": []}, "the claim nbf is no time"),
-        ({"iat": "now"}, "the claim iat is no time"),
+        ({"exp": "1900000000"}, "the claim exp is not a time"),
+        ({"exp": True}, "the claim exp is not a time"),
+        ({"exp": -1}, "the claim exp is not a time"),
+        ({"exp": 10**400}, "the claim exp is not a time"),
+        ({"exp": (NOW + 60) * 1000}, "the claim exp is not a time"),
+        ({"exp": float("inf")}, "the payload is not JSON"),
+        ({"exp": float("nan")}, "the payload is not JSON"),
+        ({"nbf": []}, "the claim nbf is not a time"),
+        ({"iat": "now"}, "the claim iat is not a time"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -198,7 +198,7 @@ def test_token_for_us_is_accepted(verify: Verify, keys: Any, sign: Any, audience
         ({"workspace": None}, NO_TEXT.format("workspace")),
         ({"workspace": ""}, NO_TEXT.format("workspace")),
         ({"workspace": "a\0b"}, NO_TEXT.format("workspace")),
-        ({"workspace": "\ud800"}, "the payload is no JSON"),
+        ({"workspace": "\ud800"}, "the payload is not JSON"),
         ({"workspace": ["lab"]}, NO_TEXT.format("workspace")),
         ({"workspace": "x" * 65}, "the name of the workspace is too long"),
         ({"models": None}, NO_MODELS),
@@ -282,8 +282,8 @@ def test_key_of_another_issuer_under_the_same_name_is_refused(verify: Verify, ke
         ({"crit": []}, "the header demands an extension"),
         ({"crit": None}, "the header demands an extension"),
         ({"b64": False}, "the signature is wrong"),
-        ({"kid": 5}, "the name of the key is no text"),
-        ({"kid": ["one"]}, "the name of the key is no text"),
+        ({"kid": 5}, "the name of the key is not text"),
+        ({"kid": ["one"]}, "the name of the key is not text"),
         ({"kid": ""}, "the key is unknown"),
         ({"kid": "../../dev/null"}, "the key is unknown"),
     ],

@@ -59,7 +59,7 @@ def test_number_too_large_for_a_float_is_422(vendor: Any) -> None:
 
 
 def test_half_a_surrogate_pair_is_422(vendor: Any) -> None:
-    """A prompt that is no text in any encoding is refused before it can break an answer."""
+    """A prompt that is not text in any encoding is refused before it can break an answer."""
     answer = vendor.client.post("/v1/text", content=b'{"prompt":"\\ud800"}', headers=JSON)
     assert refused(answer) == (422, "invalid_value", "prompt")
 

@@ -114,8 +114,8 @@ def test_vendor_media_type_is_json() -> None:
         pytest.param("json", _reply(200, b"null"), id="null"),
         pytest.param("json", _reply(200, {}, "text/plain"), id="JSON under another name"),
         pytest.param("picky", _reply(200, {"url": "https://x"}), id="a required member is missing"),
-        pytest.param("picky", _reply(200, {"ok": 1, "url": 7}), id="an asset is no text"),
-        pytest.param("picky", _reply(200, {"ok": 1, "url": "javascript:alert(1)"}), id="an asset is no link"),
+        pytest.param("picky", _reply(200, {"ok": 1, "url": 7}), id="an asset is not text"),
+        pytest.param("picky", _reply(200, {"ok": 1, "url": "javascript:alert(1)"}), id="an asset is not a link"),
         pytest.param("bytes", _reply(200, b"", "audio/wav"), id="no bytes"),
         pytest.param("bytes", _reply(200, b"x", "text/html"), id="bytes of another type"),
         pytest.param("task", _reply(200, {}), id="no handle"),
@@ -221,7 +221,7 @@ def test_refusal_inside_a_success_is_a_refusal() -> None:
 
 @pytest.mark.req("R-20")
 def test_refusal_without_words_has_no_reason() -> None:
-    """No reason, or one that is no text, is absent."""
+    """No reason, or one that is not text, is absent."""
     words: list[Any] = [None, 7, {}, "", "\0\n"]
     for message in words:
         fault = _fault("json", _reply(400, {"error": {"message": message}}))

@@ -192,7 +192,7 @@ def test_download_is_bounded(
 def test_text_that_is_no_file_is_refused_at_its_place(
     editor: Provider, partner: FakePartner, value: str, reason: str
 ) -> None:
-    """What is no file is the caller's mistake, told with its place; the partner is not asked."""
+    """What is not a file is the caller's mistake, told with its place; the partner is not asked."""
     outcome = sent(editor, {"image": [data_uri(b"fine"), value]})
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.fault, InvalidInput)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
 
-# The example of "Signature v3" in the Tencent Cloud API reference, whose key is no key of anybody.
+# The example of "Signature v3" in the Tencent Cloud API reference, whose key is not a key of anybody.
 _REQUEST: Final = OutgoingRequest(
     "POST",
     "https://cvm.tencentcloudapi.com/",

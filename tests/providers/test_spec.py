@@ -162,5 +162,5 @@ def test_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
 def test_refusal_subject_outside_the_vocabulary_is_refused() -> None:
     """A subject outside the closed vocabulary is refused when the file is loaded."""
     text = _GOOD.replace('picture = "output_image"', 'picture = "the picture itself"')
-    with pytest.raises(BadFileError, match=rf"fake.toml:{_line('the picture itself', text)}: .*is no refusal subject"):
+    with pytest.raises(BadFileError, match=rf"fake.toml:{_line('the picture itself', text)}: .*not a refusal subject"):
         load_provider(text, "fake.toml")

@@ -285,8 +285,8 @@ def test_partner_may_name_its_own_address() -> None:
         ('above = "1.5"', "above = 1.5", "when = [", "Expected `str | null`"),
         ('calls = ["edit"]', 'calls = ["draw"]', 'calls = ["draw"]', "there is no call 'draw'"),
         ('calls = ["edit"]', "calls = []", "calls = []", "length >= 1"),
-        ('side = "output"', 'side = "the output"', "side = ", "'the output' is no refusal subject"),
-        ('nsfw = "input_image"', 'nsfw = "pictures"', "subjects = ", "'pictures' is no refusal subject"),
+        ('side = "output"', 'side = "the output"', "side = ", "'the output' is not a refusal subject"),
+        ('nsfw = "input_image"', 'nsfw = "pictures"', "subjects = ", "'pictures' is not a refusal subject"),
         ("status = [400]\n", "", 'subject = "/code"', "always holds"),
     ],
 )

@@ -116,7 +116,7 @@ class _Progress:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _PROGRESS_SECONDS
-        print(f"{done * 100 // parts} %: {count.blobs} files, {count.bytes // 2**20} MiB", file=sys.stderr)  # noqa: T201 -- progress is no output
+        print(f"{done * 100 // parts} %: {count.blobs} files, {count.bytes // 2**20} MiB", file=sys.stderr)  # noqa: T201 -- progress is not output
 
 
 def _print(report: operations.AuditReport) -> None:

@@ -111,7 +111,7 @@ def read_photo(path: Path) -> Photo:
     except PIL.Image.DecompressionBombError as error:
         raise _too_large(path) from error
     except (PIL.UnidentifiedImageError, SyntaxError, ValueError) as error:
-        raise click.ClickException(f"{path} is no picture that can be edited; give a PNG, JPEG or WebP file") from error
+        raise click.ClickException(f"{path} is not a picture that can be edited; use a PNG, JPEG or WebP") from error
     except OSError as error:
         raise click.ClickException(f"{path} cannot be read: {error.strerror or error}") from error
 

@@ -82,7 +82,7 @@ def _python(_: Settings) -> str:
 
 def _settings(settings: Settings) -> str:
     told = [
-        f"{variable} is no setting" + (f"; {meant} is one" if meant else "")
+        f"{variable} is not a setting" + (f"; {meant} is one" if meant else "")
         for variable, meant in strange_variables(os.environ, provider_files(settings))
     ]
     if told:

@@ -47,8 +47,8 @@ class _KeyId(click.ParamType[str]):
         if _ID.fullmatch(text) or (self._or_read and text == _READ_IT):
             return text
         raise click.BadParameter(
-            "this is no id of a key; `fairlead keys list` shows them. If it is a key itself, it is in the history of "
-            "your shell now: delete it there, and revoke the key with `fairlead keys revoke -`, which reads it from "
+            "this is not the id of a key; `fairlead keys list` shows them. If it is a key itself, it is in the history "
+            "of your shell now: delete it there, and revoke the key with `fairlead keys revoke -`, which reads it from "
             "standard input.",
             ctx,
             param,

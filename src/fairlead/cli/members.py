@@ -137,7 +137,7 @@ def revoke(member: str, key_id: str, settings: Settings) -> None:
 @settings_option
 @json_option
 def invite(workspace: str, email: str, role: str, name: str | None, settings: Settings, as_json: bool) -> None:
-    """Give a person a role in WORKSPACE. One who is no member yet is made one, with a key that is shown this once."""
+    """Give a person a role in WORKSPACE. Who is not a member yet becomes one, with a key that is shown this once."""
 
     async def work(database: Database) -> Invited:
         workspace_id, person = await find_workspace(database, workspace), NewPerson(name or email, email)

@@ -51,7 +51,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     BadChannelError: "{}",
     BadFileError: "{}",
     BadLimitError: "{}",
-    BadNameError: "{!r} is no name for a workspace: use up to 64 of a-z, 0-9, dots, dashes and underscores",
+    BadNameError: "{!r} is not a name for a workspace: use up to 64 of a-z, 0-9, dots, dashes and underscores",
     BadSettingError: "{}",
     BadUsageQueryError: "{}",
     BudgetTakenError: "there is a budget of this subject and period already; `fairlead budgets list` shows it",

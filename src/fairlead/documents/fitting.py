@@ -28,7 +28,7 @@ _STEPS: Final = (
 
 
 def fit(document: object, most: int = ERROR_BYTES) -> bytes:
-    """A document as JSON of at most `most` bytes, which are no fewer than 12 KiB.
+    """A document as JSON of at most `most` bytes, which are not a fewer than 12 KiB.
 
     Where it is longer, its texts are cut, then its lists and objects: each keeps its kind and what comes first.
     """

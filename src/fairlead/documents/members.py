@@ -27,7 +27,7 @@ class Members(NamedTuple):
 
 
 class BadDocumentError(Exception):
-    """A document is no well-formed JSON object; `reason` says what is wrong with it."""
+    """A document is not a well-formed JSON object; `reason` says what is wrong with it."""
 
     def __init__(self, reason: str, *, is_too_deep: bool = False) -> None:
         super().__init__(reason)

@@ -23,7 +23,7 @@ _STEP_BYTES: Final = 2**20
 _ESCAPE: Final = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
 _QUOTED: Final = re.compile(rb"\\+([\"/\\'])")
 _BINARY_WITHIN: Final = 1024
-"""A file whose first bytes hold a zero is no text, and has no escapes."""
+"""A file whose first bytes hold a zero is not text, and has no escapes."""
 
 
 class Redactor:

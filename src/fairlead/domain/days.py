@@ -11,7 +11,7 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class NotADateError(ValueError):
-    """A text is no date such as `2026-01-31`; the message says which one."""
+    """A text is not a date such as `2026-01-31`; the message says which one."""
 
 
 def day_of(milliseconds: int) -> datetime.date:
@@ -31,7 +31,7 @@ def read_date(name: str, text: str) -> datetime.date:
         if _DATE.fullmatch(text):
             return datetime.date.fromisoformat(text)
     except ValueError:
-        pass  # the month or the day does not exist: reported below like any other text that is no date
+        pass  # the month or the day does not exist: reported below like any other text that is not a date
     raise NotADateError(f"{name} must be a date such as 2026-01-31, not {text[:40]!r}.")
 
 

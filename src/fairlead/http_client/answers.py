@@ -28,7 +28,7 @@ class AnswerReader:
     """Reads one answer after another; `expect` begins the next one.
 
     `status` is 0 until the head is complete. `keeps_alive` says, once it is complete, whether another answer may
-    follow on the same connection. Every method that takes bytes raises BrokenOffError for what is no answer.
+    follow on the same connection. Every method that takes bytes raises BrokenOffError for what is not an answer.
     """
 
     __slots__ = (

@@ -272,7 +272,7 @@ def read_key_set(text: bytes) -> tuple[VerificationKey, ...]:
     try:
         document = jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:
-        raise KeySetError("it is no JSON") from error
+        raise KeySetError("it is not JSON") from error
     match document:
         case {"keys": list(entries)} if len(entries) <= _SET_KEYS_MAX:
             return tuple(key for entry in entries if (key := _read_key(entry)) is not None)

@@ -132,7 +132,7 @@ class TokenVerifier:
         if "crit" in header:
             raise InvalidTokenError("the header demands an extension")
         if not isinstance(kid, str | None):
-            raise InvalidTokenError("the name of the key is no text")
+            raise InvalidTokenError("the name of the key is not text")
         found = await self._keys.find(algorithm, kid)
         if not found:
             raise InvalidTokenError("the key is unknown")
@@ -227,9 +227,9 @@ def _read_object(text: bytes, part: str) -> dict[str, object]:
     try:
         document = jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:
-        raise InvalidTokenError(f"the {part} is no JSON") from error
+        raise InvalidTokenError(f"the {part} is not JSON") from error
     if not isinstance(document, dict):
-        raise InvalidTokenError(f"the {part} is no JSON object")
+        raise InvalidTokenError(f"the {part} is not a JSON object")
     return document
 
 
@@ -239,7 +239,7 @@ def _time(payload: Mapping[str, object], claim: str) -> float | None:
         return None
     value = payload[claim]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _TIME_MAX:
-        raise InvalidTokenError(f"the claim {claim} is no time")
+        raise InvalidTokenError(f"the claim {claim} is not a time")
     return value
 
 
@@ -262,4 +262,4 @@ def _models(payload: Mapping[str, Any], claim: str) -> tuple[str, ...] | None:
         case [*names] if len(names) <= _MODELS_MAX and all(isinstance(name, str) for name in names):
             return tuple(names)
         case _:
-            raise InvalidTokenError(f"the claim {claim} is no list of at most {_MODELS_MAX} names")
+            raise InvalidTokenError(f"the claim {claim} is not a list of at most {_MODELS_MAX} names")

@@ -90,7 +90,7 @@ def _module_of_file(path: Path) -> ModuleType:
     """Load a file as a module, whatever it is called; what lies beside it can be imported, after everything else."""
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no module")
+        raise ImportError(f"{path} is not a module")
     sys.path.append(str(path.parent))
     module = sys.modules[_MODULE] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -113,7 +113,7 @@ def _shorten(text: str) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m fairlead.moderation.program", description="Judges bytes.")
     parser.add_argument("--fd", type=int, required=True, help="the open socket to the server")
-    parser.add_argument("--memory", type=int, default=0, help="the bytes of memory it may take; 0 is no limit")
+    parser.add_argument("--memory", type=int, default=0, help="the bytes of memory it may take; 0 means no limit")
     return parser.parse_args()
 
 

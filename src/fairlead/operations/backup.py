@@ -2,7 +2,7 @@
 
 A backup is a folder. The tables are of one moment; the files that they name are copied afterwards, as files never
 change. A file that was removed meanwhile, because nothing names it any more, is counted and not copied. The folder gets
-its name when everything is written: after an interruption its name ends in `.partial`, and it is no backup.
+its name when everything is written: after an interruption its name ends in `.partial`, and it is not a backup.
 """
 
 import asyncio
@@ -182,11 +182,11 @@ def _copy_folders(folders: Mapping[str, Path], target: Path) -> Iterator[BackedU
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The content of a backup; BackupError for a folder that is no backup, or one of another version."""
+    """The content of a backup; BackupError for a folder that is not a backup, or one of another version."""
     try:
         manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=Manifest)
     except FileNotFoundError as error:
-        raise BackupError(f"{folder} is no backup: it has no {_MANIFEST}") from error
+        raise BackupError(f"{folder} is not a backup: it has no {_MANIFEST}") from error
     except (msgspec.DecodeError, OSError) as error:
         raise BackupError(f"{folder / _MANIFEST} cannot be read: {error}") from error
     if manifest.format != FORMAT or manifest.revision != HEAD:

@@ -52,7 +52,7 @@ _UNREADABLE: Final = "The provider's answer could not be read as a result."
 Handle: TypeAlias = Mapping[str, str]
 """The parts by which a partner names work it has taken; most have one, called `handle`."""
 SECRET_CHARACTERS_MIN: Final = 8
-"""Shorter texts are no secrets, and would be found in ordinary words."""
+"""Shorter texts are not secrets, and would be found in ordinary words."""
 _SEARCHED_CHARACTERS: Final = 64 * 1024
 _UNREAD: Final = ExaminedAnswer(is_uneven=True)
 
@@ -126,7 +126,7 @@ class LargeAnswer(LargeDocument):
 
 
 class ReadReply(Reply, frozen=True):
-    """An answer, and the document in it: MISSING where it is no JSON. The long texts of a `large` one stay in it."""
+    """An answer, and the document in it: MISSING where it is not JSON. The long texts of a `large` one stay in it."""
 
     document: Any = MISSING
     large: LargeAnswer | None = None
@@ -184,7 +184,7 @@ class AnswerDecoder:
 
 
 def _decode(content: bytes) -> object:
-    """The decoded bytes, MISSING where they are no JSON; of several members of one name the last counts."""
+    """The decoded bytes, MISSING where they are not JSON; of several members of one name the last counts."""
     try:
         return jiter.from_json(content, allow_inf_nan=False, cache_mode="keys")
     except ValueError:

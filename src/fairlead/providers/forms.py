@@ -51,7 +51,7 @@ async def write_form(form: Form, body: bytes, download: Download) -> tuple[str, 
 
 
 def _fields(document: Mapping[str, object], taken: set[str]) -> Iterator[tuple[str, bytes]]:
-    """The fields that are no files: scalars as JSON writes them, containers as JSON."""
+    """The fields that are not files: scalars as JSON writes them, containers as JSON."""
     for name, value in document.items():
         if name in taken or value is None:
             continue

@@ -319,9 +319,9 @@ def _sign_problems(sign: _SignFile, calls: Mapping[str, _CallFile]) -> list[Prob
     if problem := next(filter(None, (one.problem() for one in sign.when)), None):
         return [(["when"], problem)]
     if unknown := sorted({*sign.subjects.values()} - REFUSAL_SUBJECTS):
-        return [(["subjects"], f"{unknown[0]!r} is no refusal subject")]
+        return [(["subjects"], f"{unknown[0]!r} is not a refusal subject")]
     if sign.side is not None and sign.side not in REFUSAL_SUBJECTS:
-        return [(["side"], f"{sign.side!r} is no refusal subject")]
+        return [(["side"], f"{sign.side!r} is not a refusal subject")]
     return _reach_problems(sign, calls)
 
 

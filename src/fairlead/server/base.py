@@ -193,7 +193,7 @@ def describe_build(settings: Settings) -> Build:
 
 
 def _check_names(settings: Settings, found: Partners, observe: Observer) -> None:
-    """Report variables that are no settings; BadSettingError where a rule of a pool names an unknown provider."""
+    """Report variables that are not settings; BadSettingError where a rule of a pool names an unknown provider."""
     for variable, meant in strange_variables(os.environ, found.providers):
         observe(SettingUnknown(variable, meant))
     if unknown := settings.pools.unknown_providers(found.providers):

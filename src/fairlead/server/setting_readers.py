@@ -181,7 +181,7 @@ def nats_servers(text: str) -> tuple[str, ...]:
         hosts = [part.hostname for part in parts if part.port != 0]
     except ValueError:  # an error message may hold a part of the password
         raise ValueError(
-            "has a port that is no number; in a password, characters such as / : @ and # are written as %2F %3A %40 %23"
+            "has a port that is not a number; in a password, write characters such as / : @ and # as %2F %3A %40 %23"
         ) from None
     if len(urls) > _NETWORKS_MAX or not all(hosts) or len({part.scheme for part in parts}) > 1:
         raise ValueError(f"must be at most {_NETWORKS_MAX} servers, all with one scheme and each with a host")
@@ -198,6 +198,6 @@ def database_url(text: str) -> str:
         urlsplit(text).port  # noqa: B018 -- reading it checks it
     except ValueError:  # a driver's error message may hold a part of the password
         raise ValueError(
-            "has a port that is no number; in a password, characters such as / : @ and # are written as %2F %3A %40 %23"
+            "has a port that is not a number; in a password, write characters such as / : @ and # as %2F %3A %40 %23"
         ) from None
     return text

@@ -134,7 +134,7 @@ class Settings:
         None, "A folder with more providers (providers/*.toml) and models (models/**/*.toml).", Path
     )
     in_flight_tiers: tuple[int, ...] = _option(
-        (1, 5, 10, 20, 40), "Runs at a time by tier, from the first; -1 is no limit.", readers.integers(-1, 1_000_000)
+        (1, 5, 10, 20, 40), "Runs at a time, by tier from 1; -1 means no limit.", readers.integers(-1, 1_000_000)
     )
     commitment_tiers: tuple[int, ...] = _option(
         (500, 2_500, 10_000, 50_000, 200_000),
@@ -183,10 +183,10 @@ class Settings:
     run_admissions: int = _option(64, "Of them, how many are admitted at a time.", readers.integer(1, 10_000))
     run_wait_seconds: float = _option(10.0, "How long such a run may wait for its place.", readers.number(0.01, 600))
     requests_per_minute: int = _option(
-        600, "The requests a workspace may make in a minute; 0 is no limit.", readers.integer(0, 1_000_000_000)
+        600, "The requests a workspace may make a minute; 0 means no limit.", readers.integer(0, 1_000_000_000)
     )
     requests_per_day: int = _option(
-        100_000, "The requests a workspace may make in a day (UTC); 0 is no limit.", readers.integer(0, 1_000_000_000)
+        100_000, "The requests a workspace may make a day (UTC); 0 means no limit.", readers.integer(0, 1_000_000_000)
     )
     asset_limit_mib: int = _option(
         1024, "The largest asset of a result that is copied to our storage, in MiB.", readers.integer(1, 65_536)
@@ -236,7 +236,7 @@ class Settings:
         2, "The engine hosts of a server, each a process that executes one job at a time.", readers.integer(1, 256)
     )
     engine_memory_mib: int = _option(
-        4096, "The memory an engine host may take, in MiB; 0 is no limit.", readers.integer(0, 16_777_216)
+        4096, "The memory an engine host may take, in MiB; 0 means no limit.", readers.integer(0, 16_777_216)
     )
     engine_cache_mib: int = _option(
         512,
@@ -298,7 +298,7 @@ class Settings:
         readers.integer(1, 256),
     )
     blocked_hashes: frozenset[str] = _option(
-        frozenset(), "BLAKE3 hashes of bytes that are no assets, as `blake3:…` with commas between.", readers.hashes
+        frozenset(), "BLAKE3 hashes of bytes that are not assets, as `blake3:…` with commas between.", readers.hashes
     )
     moderation: str | None = _option(
         None,
@@ -310,14 +310,14 @@ class Settings:
     )
     moderation_processes: int = _option(2, "The most processes in which bytes are judged.", readers.integer(1, 64))
     moderation_memory_mib: int = _option(
-        2048, "The memory such a process may take, in MiB; 0 is no limit.", readers.integer(0, 16_777_216)
+        2048, "The memory such a process may take, in MiB; 0 means no limit.", readers.integer(0, 16_777_216)
     )
     upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", readers.integer(1, 65_536))
     storage_limit_mib: int = _option(
-        1_048_576, "What a workspace may keep in files, in MiB; 0 is no limit.", readers.integer(0, 10**12)
+        1_048_576, "What a workspace may keep in files, in MiB; 0 means no limit.", readers.integer(0, 10**12)
     )
     storage_files: int = _option(
-        1_000_000, "The files a workspace may keep; 0 is no limit.", readers.integer(0, 10**12)
+        1_000_000, "The files a workspace may keep; 0 means no limit.", readers.integer(0, 10**12)
     )
     uploads: int = _option(
         256, "The files a server receives at a time, over all workspaces.", readers.integer(1, 100_000)
@@ -364,7 +364,7 @@ class Settings:
         readers.number(2, 3600),
     )
     connections: int = _option(
-        20_000, "The connections a server may have open; 0 is no limit.", readers.integer(0, 1_000_000)
+        20_000, "The connections a server may have open; 0 means no limit.", readers.integer(0, 1_000_000)
     )
     silence_seconds: float = _option(
         120.0,

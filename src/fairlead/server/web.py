@@ -162,7 +162,7 @@ class WebProtocol(HttpToolsProtocol):
 
     answered: _Answered
     connections_most: int = 0
-    """How many connections there may be; 0 is no limit."""
+    """How many connections there may be; 0 means no limit."""
     is_leaving: bool = False
     """Whether every answer is the last one of its connection: the next call belongs to another server."""
     head_since: float | None = None

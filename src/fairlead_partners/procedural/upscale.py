@@ -42,7 +42,7 @@ class _Clip(msgspec.Struct, frozen=True):
 def check(request: UpscaleRequest) -> None:
     """Look at what is to be enlarged before it is queued.
 
-    Raises Problem 501 when the network is not installed, and 422 when the file is no picture or clip, or too large.
+    Raises Problem 501 when the network is not installed, and 422 when the file is not a picture or clip, or too large.
     """
     network.require()
     if request.image is not None:

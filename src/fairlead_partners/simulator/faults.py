@@ -76,7 +76,7 @@ class Orders:
 
 
 def in_words(body: bytes) -> dict[str, str]:
-    """Find the faults named in a body as `[[fault:NAME]]` or `[[fault:NAME:ARGUMENT]]`; unknown names are no faults."""
+    """Find the faults named in a body as `[[fault:NAME]]` or `[[fault:NAME:ARGUMENT]]`; unknown names are ignored."""
     found: dict[str, str] = {}
     for match in _WORDS.finditer(body):
         name = match[1].decode()

@@ -150,7 +150,7 @@ class Call(msgspec.Struct, frozen=True):
     def notify(self, task: Task, address: object, body: Callable[[], object]) -> None:
         """Post `body()` to the caller's webhook once the task ended; twice under `duplicate-webhook`.
 
-        Nothing happens when the address is no string, or not one of this machine's own network.
+        Nothing happens when the address is not a string, or not one of this machine's own network.
         """
         if isinstance(address, str) and address:
             self.memory.webhooks.post_at_end(task, address, body)

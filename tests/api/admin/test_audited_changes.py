@@ -220,7 +220,7 @@ def test_change_without_its_entry_is_not_made(broken_site: Server, new_name: New
 
 
 def test_audit_log_is_read_by_time(operator: Person, workspace: str) -> None:
-    """From a time on, and before one; a day that is no day is refused by its name."""
+    """From a time on, and before one; a day that is not a day is refused by its name."""
     made = operator.ask("POST", f"/workspaces/{workspace}/credit", {"amount": "1"})
     assert made.is_success
     (entry,) = operator.get("/audit-log", workspace=workspace, action="workspace.credited")["items"]

@@ -35,6 +35,6 @@ def test_operator_bans_a_publisher_and_takes_it_back(
 
 
 def test_unknown_entry_cannot_be_banned(operator: Person) -> None:
-    """Neither one that is not there, nor something that is no entry."""
+    """Neither one that is not there, nor something that is not an entry."""
     assert refused(operator.ask("PUT", "/registry-bans/node/nothing"))[:2] == (404, "not_found")
     assert refused(operator.ask("PUT", "/registry-bans/version/nothing")) == (422, "invalid_input", "kind")

@@ -166,7 +166,7 @@ def test_browser_returns_to_paths_of_ours_alone(browser: httpx.Client, ada: str,
 
 
 def test_deleted_member_is_signed_out_also_of_single_sign_on(signing: Server, browser: httpx.Client, ada: str) -> None:
-    """What the provider says is of no use to somebody who is no member any more."""
+    """What the provider says is of no use to somebody who is no longer a member."""
     browser.get(_come_back(browser, "ada"))
     assert browser.get(f"{PATH}/me").status_code == 200
     signing.cli("members", "delete", ada)

@@ -86,7 +86,7 @@ def test_setting_is_kept_as_it_was_changed(caller: Client, new_cloud_client: New
 def test_malformed_document_is_refused_and_not_kept(
     visitor: Client, path: str, content: bytes, status: int, kind: str
 ) -> None:
-    """What is too large, is no JSON or has an odd name is refused, and nothing of it is kept."""
+    """What is too large, is not JSON or has an odd name is refused, and nothing of it is kept."""
     assert refused(visitor.ask("POST", f"/api/{path}", content=content)) == (status, kind)
     assert visitor.get("/api/settings") == {}
     assert visitor.get("/api/userdata?recurse=true") == []

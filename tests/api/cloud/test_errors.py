@@ -27,7 +27,7 @@ _JOB_FAULTS: Final[dict[JobFault, tuple[int, str]]] = {
     faults.JobNotFound("0191"): (404, "job_not_found"),
     faults.FileNotFound("a.png"): (404, "file_not_found"),
     faults.FileExists("a.png"): (409, "file_exists"),
-    faults.BadFile("It is no picture."): (400, "invalid_file"),
+    faults.BadFile("It is not a picture."): (400, "invalid_file"),
     faults.FileTooLarge(99): (413, "file_too_large"),
     faults.StorageFull("files", 99): (413, "storage_full"),
     faults.TooManyUploads(10): (429, "too_many_uploads"),

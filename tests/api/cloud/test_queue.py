@@ -31,7 +31,7 @@ def test_queue_tells_running_and_waiting_jobs_apart(standard: Client, path: str)
 
 @pytest.mark.req("C-07")
 def test_deleted_job_is_not_executed(standard: Client) -> None:
-    """Jobs are deleted whether they wait or are executed; ids that are no job's are simply not among them."""
+    """Jobs are deleted whether they wait or are executed; ids that are not a job's are simply not among them."""
     jobs = [standard.submit(holding(number)) for number in range(3)]
     standard.reaches(jobs[0], "in_progress")
     gone = standard.post("/api/queue", {"delete": [jobs[0], jobs[2], str(uuid.uuid4()), "x", "\0"]})

@@ -50,7 +50,7 @@ _GARBAGE: Final = (
     "[" * 30_000,
     b"\x00\x01\x02",
 )
-"""What a client might say first; bytes are no message, so that the next one is the first."""
+"""What a client might say first; bytes are not a message, so that the next one is the first."""
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_client_is_sent_only_what_it_can_read(play: Play) -> None:
 
 
 def test_garbage_from_a_client_is_ignored(play: Play) -> None:
-    """What is no handshake is ignored, and only the first message can be one."""
+    """What is not a handshake is ignored, and only the first message can be one."""
 
     async def scene(server: ServerFixture) -> None:
         for said in _GARBAGE:

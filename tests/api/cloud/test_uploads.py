@@ -305,7 +305,7 @@ def test_original_of_a_mask_is_an_output_by_default(lite: Site) -> None:
     ],
 )
 def test_mask_without_its_picture_is_refused(lite: Site, original: Any, word: str) -> None:
-    """A mask of nothing, of what is no picture, or of a reference that cannot be read is 400; no file has its name."""
+    """A mask of nothing, of what is not a picture, or of an unreadable reference is 400; no file has its name."""
     upload(lite, png())
     upload(lite, b"words", "notes.txt")
     answer = mask(lite, png((0, 0, 0, 5), mode="RGBA"), original)

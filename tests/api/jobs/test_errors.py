@@ -32,7 +32,7 @@ _JOB_FAULTS: Final[Sequence[tuple[JobFault, int, str]]] = (
     (faults.JobNotFound("0191"), 404, "not_found"),
     (faults.FileNotFound("a.png"), 422, "missing_asset"),
     (faults.FileExists("a.png"), 422, "missing_asset"),
-    (faults.BadFile("It is no picture."), 422, "invalid_request"),
+    (faults.BadFile("It is not a picture."), 422, "invalid_request"),
     (faults.FileTooLarge(99), 413, "invalid_request"),
     (faults.StorageFull("bytes", 99), 413, "invalid_request"),
     (faults.TooManyUploads(10), 429, "rate_limited"),

@@ -97,7 +97,7 @@ def test_labels_come_back_as_they_were_sent(caller: JobsCaller) -> None:
 @pytest.mark.req("J-02")
 @pytest.mark.parametrize("limit", ["0", "-1", "", "a", "1.0", "1_0", "+1", "%201", "%D9%A1", "1e2", "000"])
 def test_malformed_limit_is_422(visitor: JobsCaller, limit: str) -> None:
-    """A limit that is no positive integer is refused with 422."""
+    """A limit that is not a positive integer is refused with 422."""
     assert refused(visitor.ask("GET", f"{_JOBS}?limit={limit}")) == (422, "invalid_request")
 
 

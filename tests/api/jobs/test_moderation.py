@@ -34,7 +34,7 @@ def judge(content):
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobsCaller]:
-    """Return a caller of a server with a callable that blocks pictures that are red, and dies of what is no picture."""
+    """Return a caller of a server with a callable that blocks red pictures, and dies of what is not a picture."""
     folder = tmp_path_factory.mktemp("judged")
     env = {**ENGINE, "FAIRLEAD_MODERATION": callable_file(folder, _JUDGE)}
     with serving(folder / "data", env=env, arguments=("--no-local-partner",)) as server:

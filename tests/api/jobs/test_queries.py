@@ -81,6 +81,6 @@ def test_any_body_is_a_submission_or_refused(body: dict[str, Any], key: bytes | 
 
 @given(content=st.binary(max_size=200))
 def test_bytes_that_are_no_json_are_refused(content: bytes) -> None:
-    """Bytes that are no JSON are refused, too."""
+    """Bytes that are not JSON are refused, too."""
     with pytest.raises(JobFaultError):
         submitted(content)

@@ -49,7 +49,7 @@ def test_large_workflow_is_taken_in_as_it_was_sent(caller: JobsCaller) -> None:
 
 @pytest.mark.req("S-02", "J-12")
 def test_large_drawing_is_refused_as_a_small_one(visitor: JobsCaller) -> None:
-    """What an editor draws is no workflow, whatever its size; nor are bytes that are no JSON."""
+    """What an editor draws is not a workflow, whatever its size; nor are bytes that are not JSON."""
     drawn = {"workflow": {"nodes": [], "links": [], "more": "x" * 300_000}}
     response = visitor.ask("POST", "/api/v2/jobs", json=drawn)
     assert refused(response) == (422, "workflow_format_ui")

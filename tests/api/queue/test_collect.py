@@ -235,7 +235,7 @@ def test_run_goes_on_when_its_submitter_leaves(client: Client, partner: FakePart
 def test_lost_result_is_an_error_and_its_status_says_which(
     client: Client, partner: FakePartner, lost: str, status: int, bucket: str
 ) -> None:
-    """Bytes that differ, or are gone, are no result: status, events and collecting agree, and the operator is told."""
+    """Damaged or lost bytes are not a result: status, events and collecting agree, and the operator is told."""
     content = b'{"data": "' + lost.encode() * 16 * 1024 + b'"}'
     partner.script(NATIVE, reply(200, content))
     request_id = client.queued()

@@ -231,7 +231,7 @@ def test_unknown_parameter_is_ignored(router: Server, pager: str, query: str) ->
 
 @pytest.mark.parametrize("query", ["limit=%ff", "&".join(f"p{n}=1" for n in range(40))])
 def test_malformed_query_is_400(router: Server, query: str) -> None:
-    """A query that is no text, or of too many parts, is 400 `invalid_input`."""
+    """A query that is not text, or of too many parts, is 400 `invalid_input`."""
     response = router.client.get(f"/v2/models?{query}")
     assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
 
@@ -300,7 +300,7 @@ _BAD_IDS = [
     pytest.param("fake/json%00", id="a null"),
     pytest.param("fake/json-1%0A", id="a line's end"),
     pytest.param("fake/%E2%91%A0", id="a digit that is none"),
-    pytest.param("fake/%ff", id="bytes that are no text"),
+    pytest.param("fake/%ff", id="bytes that are not text"),
     pytest.param("fake/json%2D1%2Fx", id="an encoded slash"),
     pytest.param(f"{'a' * 65}/m", id="a provider of 65"),
     pytest.param(f"fake/{'a' * 129}", id="a model of 129"),

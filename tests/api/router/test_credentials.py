@@ -112,14 +112,14 @@ _NOW = int(time.time())
     [
         pytest.param({"exp": _NOW - 3600}, id="expired"),
         pytest.param({"exp": None}, id="without an end"),
-        pytest.param({"exp": "tomorrow"}, id="with an end that is no time"),
+        pytest.param({"exp": "tomorrow"}, id="with an end that is not a time"),
         pytest.param({"nbf": _NOW + 3600}, id="not valid yet"),
         pytest.param({"secret": "another secret, as long as the one that is right!"}, id="foreign"),
         pytest.param({"secret": "", "algorithm": "none"}, id="unsigned"),
         pytest.param({"algorithm": "HS512"}, id="of another algorithm"),
         pytest.param({"workspace": None}, id="of no workspace"),
         pytest.param({"sub": None}, id="of nobody"),
-        pytest.param({"models": "all"}, id="with models that are no list"),
+        pytest.param({"models": "all"}, id="with models that are not a list"),
     ],
 )
 def test_worthless_token_is_401(router: Server, token: MakeToken, claims: Any, generation: str) -> None:

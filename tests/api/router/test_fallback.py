@@ -92,7 +92,7 @@ def test_fallback_can_be_turned_off(legs: Server, partner: FakePartner) -> None:
         pytest.param(reply_json({"error": {"code": "refused"}}, 400), 400, id="a refusal of content"),
         pytest.param(reply_json({"error": {"code": "refused"}}), 400, id="a refusal told with 200"),
         pytest.param(reply(504), 504, id="a partner out of time"),
-        pytest.param(reply(200, b"[]"), 502, id="an answer that is no result"),
+        pytest.param(reply(200, b"[]"), 502, id="an answer that is not a result"),
         pytest.param(drop(), 502, id="no answer"),
         pytest.param(half(b"{", 100), 502, id="half an answer"),
     ],

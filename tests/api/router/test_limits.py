@@ -116,7 +116,7 @@ def test_ended_run_gives_its_slot_back(router: Server, partner: FakePartner, new
 
 
 def test_blocked_workspace_is_403(router: Server, new_name: NewName) -> None:
-    """A limit of 0 blocks with 403 `forbidden`; -1 is no limit."""
+    """A limit of 0 blocks with 403 `forbidden`; -1 means no limit."""
     blocked = router.new_workspace(new_name(), "--in-flight-limit", "0")
     assert (_run(router, blocked).status_code, _run(router, blocked).json()["error_type"]) == (403, "forbidden")
     free = router.new_workspace(new_name(), "--in-flight-limit", "-1")

@@ -77,7 +77,7 @@ def test_v1_has_four_routes(caller: _Caller) -> None:
 
 @pytest.mark.parametrize(("method", "path"), _NEWER)
 def test_newer_routes_are_not_on_v1(caller: _Caller, method: str, path: str) -> None:
-    """Estimates, the queue and provider keys are no paths of v1: 404 in the envelope, under a bucket that v1 knows."""
+    """Estimates, the queue and provider keys are not paths of v1: 404 in the envelope, under a bucket that v1 knows."""
     _is(caller.ask(method, path, json={} if method in ("POST", "PUT") else None), 404, "model_not_found")
 
 

@@ -86,5 +86,5 @@ def test_organization_id_may_have_any_printable_form(text: str) -> None:
 @pytest.mark.req("J-11")
 @pytest.mark.parametrize("text", ["", "o" * 101, "a b", "a\n", "\0", "\u202e", "\ud800", "\u00a0"])
 def test_organization_id_that_is_invisible_or_endless_is_refused(text: str) -> None:
-    """What cannot be seen, or has no end, is no name."""
+    """What cannot be seen, or has no end, is not a name."""
     assert not is_organization_id(text)

@@ -21,7 +21,7 @@ def test_printable_ascii_is_a_key(text: str) -> None:
     "text", ["", " ", "k" * 4097, " k", "k ", "k\n", "a\nb", "a\tb", "a\0b", "é", "a\x7f", "\udce9"]
 )
 def test_unsendable_text_is_no_key(text: str) -> None:
-    """What could not be sent in a header, or was pasted with its surroundings, is no key."""
+    """What could not be sent in a header, or was pasted with its surroundings, is not a key."""
     assert not is_key(text)
 
 

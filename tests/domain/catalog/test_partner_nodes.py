@@ -410,5 +410,5 @@ def test_clip_with_its_last_frame_is_two_outputs() -> None:
 
 
 def test_marker_of_a_wanted_link_cannot_be_taken_for_a_url() -> None:
-    """The mark is no scheme that a partner would follow."""
+    """The mark is not a scheme that a partner would follow."""
     assert not LINK_WANTED.startswith(("http", "data"))

@@ -128,7 +128,7 @@ def test_patterns_match_in_linear_time() -> None:
 
 @pytest.mark.parametrize("document", [{"type": "whole"}, {"pattern": "(?=a)"}, {"$ref": "https://nowhere.test/schema"}])
 def test_unusable_schema_is_refused(document: dict[str, Any]) -> None:
-    """A document that is no schema, or needs another from elsewhere, is refused when it is compiled."""
+    """A document that is not a schema, or needs another from elsewhere, is refused when it is compiled."""
     with pytest.raises(Exception, match=r"."):
         InputSchema({"properties": {"a": document}})
 

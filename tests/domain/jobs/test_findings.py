@@ -73,7 +73,7 @@ def test_at_most_ten_classes_are_named() -> None:
 
 @pytest.mark.req("J-08")
 def test_kinds_of_refusal_come_in_order_and_never_mixed() -> None:
-    """What is no node comes before what waits, and that before unknown classes."""
+    """What is not a node comes before what waits, and that before unknown classes."""
     workflow = {"1": node("Nobody"), "2": node("RecordAudio"), "3": []}
     assert set(details(workflow)["node_errors"]) == {"3"}
     del workflow["3"]

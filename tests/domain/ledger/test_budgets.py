@@ -85,6 +85,6 @@ def test_changed_budget_keeps_what_was_not_changed(
 
 
 def test_period_alone_is_no_budget() -> None:
-    """A period alone is no budget."""
+    """A period alone is not a budget."""
     with pytest.raises(NoBudgetError):
         changed_budget(None, None, BudgetPeriod.DAY)

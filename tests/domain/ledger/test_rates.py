@@ -219,7 +219,7 @@ def test_quantity_is_the_product_of_its_fields() -> None:
 
 @pytest.mark.parametrize("value", [None, True, False, -1, -0.5, "many", "", [], {}, "NaN", float("nan"), float("inf")])
 def test_nonsense_quantity_is_held_and_charged_at_the_upper_bound(value: Any) -> None:
-    """Booleans, negatives, NaN and texts are no quantities: the upper bound is held and charged."""
+    """Booleans, negatives, NaN and texts are not quantities: the upper bound is held and charged."""
     asked = Component("image", 10, Decimal(4), asks(n()))
     told = Component("image", 10, Decimal(4), measured=Measured(("n",)))
     assert held(asked, {"n": value}) == 40

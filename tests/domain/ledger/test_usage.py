@@ -49,7 +49,7 @@ def test_impossible_period_is_refused(first: str, last: str | None, words: str) 
 
 @pytest.mark.parametrize(("first", "last"), [("yesterday", None), (None, "2028-02-30")])
 def test_malformed_day_is_refused_by_name(first: str | None, last: str | None) -> None:
-    """A text that is no date says which one it is."""
+    """A text that is not a date says which one it is."""
     with pytest.raises(NotADateError, match="from must" if last is None else "to must"):
         usage_query(first, last, None, TODAY)
 

@@ -82,7 +82,7 @@ def test_public_web_address_is_taken(url: str) -> None:
     ],
 )  # fmt: skip
 def test_malformed_address_is_refused_with_a_reason(url: str) -> None:
-    """What is no absolute web address, smuggles a name or a line, or writes an address in an odd way; with a reason."""
+    """What is not an absolute web address, smuggles a name or a line, or writes an address oddly; with a reason."""
     fault = refuse_url(url, everything)
     assert isinstance(fault, InvalidInput)
     assert fault.detail.startswith("webhook_url ")

@@ -46,7 +46,7 @@ def test_graph_is_written_as_it_was_read() -> None:
     ],
 )
 def test_document_of_another_shape_is_refused(document: Any) -> None:
-    """Whatever is no object of nodes is refused in words."""
+    """Whatever is not an object of nodes is refused in words."""
     with pytest.raises(BadGraphError):
         read_graph(document)
 

@@ -41,7 +41,7 @@ def test_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str)
 
 @pytest.mark.req("S-04")
 def test_links_pipes_and_folders_are_refused(tmp_path: Path) -> None:
-    """A link, a pipe, a folder and a file of terabytes are no documents, and are not waited for."""
+    """A link, a pipe, a folder and a file of terabytes are not documents, and are not waited for."""
     secret = tmp_path / "secret"
     secret.write_bytes(b"kept")
     folder = tmp_path / "host"

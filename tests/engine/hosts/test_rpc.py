@@ -100,7 +100,7 @@ def test_arguments_that_a_method_does_not_take_are_declined(tmp_path: Path, meth
 
 @pytest.mark.parametrize("where", ["../secret", "folder/file", "link", "folder", "missing", "\0"])
 def test_only_files_right_in_the_folder_of_the_host_are_kept(tmp_path: Path, where: str) -> None:
-    """A path of another folder, a link, a folder, and what is no path are declined."""
+    """A path of another folder, a link, a folder, and what is not a path are declined."""
     own = tmp_path / "own"
     (own / "folder").mkdir(parents=True)
     for path in (tmp_path / "secret", own / "folder" / "file"):

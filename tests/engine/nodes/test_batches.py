@@ -148,7 +148,7 @@ def test_shuffle_is_that_of_numpy() -> None:
     shuffled, texts = shuffle_image_text_dataset(images, ["0", "1", "2", "3"], [5 + (1 << 32) - 1])
     assert [_values(image)[0] for image in shuffled] == order
     assert [int(text) for text in texts] == order
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="not pairs"):
         shuffle_image_text_dataset(images, ["0"], [5])
 
 

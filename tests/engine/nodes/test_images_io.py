@@ -238,7 +238,7 @@ def test_file_that_is_no_picture_is_refused(context: FolderContext) -> None:
 
 
 def test_file_never_runs_another_program(context: FolderContext) -> None:
-    """PostScript, which the library reads by running an interpreter, is no picture here."""
+    """PostScript, which the library reads by running an interpreter, is not a picture here."""
     (context.root / "input" / "x.png").write_bytes(
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n"
     )
@@ -250,7 +250,7 @@ def test_file_never_runs_another_program(context: FolderContext) -> None:
 
 
 def test_values_are_cut_off_when_saved(context: FolderContext) -> None:
-    """It is cut off: 0.5 is 127. What is beyond black and white is clipped, and what is no number is black."""
+    """It is cut off: 0.5 is 127. What is beyond black and white is clipped, and what is not a number is black."""
     values = np.array([0.5, 1, -3, 7, np.nan, 254.999 / 255], np.float32).reshape(1, 1, 6, 1).repeat(3, axis=3)
     saved = save_image(context, values, "x")
     assert np.asarray(_opened(_first(context, saved)))[0, :, 0].tolist() == [127, 255, 0, 255, 0, 254]
@@ -453,7 +453,7 @@ def test_painting_lies_over_its_ground(context: FolderContext) -> None:
 
 
 def test_unpainted_ground_has_an_empty_mask(context: FolderContext) -> None:
-    """Without a painting there is the ground and an empty mask; what is no colour is refused."""
+    """Without a painting there is the ground and an empty mask; what is not a colour is refused."""
     image, mask = painter(context, "", 64, 128, "#0000ff")
     assert image.shape == (1, 128, 64, 3)
     assert image[0, 0, 0].tolist() == [0, 0, 1]

@@ -381,7 +381,7 @@ def test_refusal_by_the_server_is_the_nodes_error_by_its_own_name(bench: Bench, 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (ModelReply(b"<html>"), "The provider's answer is no JSON."),
+        (ModelReply(b"<html>"), "The provider's answer is not JSON."),
         ({}, "The provider answered without a result that can be used."),
         ({"data": [{"b64_json": "%%%"}]}, "What the model gave is not base64."),
         ({"data": [{"b64_json": b64(b"\x89PNG\r\n\x1a\nbroken")}]}, "The picture that the model gave cannot be read"),

@@ -42,7 +42,7 @@ def test_expression_gives_a_float_an_int_and_a_bool(
 
 
 def test_expression_refuses_texts_by_name() -> None:
-    """A value that is no number is refused by its name."""
+    """A value that is not a number is refused by its name."""
     with pytest.raises(ValueError, match="and b is none"):
         math_expression("a", {"a": 1, "b": "text"})
 

@@ -32,7 +32,7 @@ def _by_name(reports: Any) -> dict[str, PackReport]:
 
 
 def test_pack_with_a_strange_name_is_loaded(custom_nodes: Path, load: Load) -> None:
-    """Hyphens, dots and spaces are names; what is hidden, private or disabled is no pack."""
+    """Hyphens, dots and spaces are names; what is hidden, private or disabled is not a pack."""
     for name in ("a-pack", "b.pack", "c pack", "_private", ".hidden", "d.disabled"):
         (custom_nodes / name).mkdir()
         (custom_nodes / name / "names.py").write_text(f"NAME = {name!r}")
@@ -61,9 +61,9 @@ def test_pack_with_a_strange_name_is_loaded(custom_nodes: Path, load: Load) -> N
         ("import comfy.samplers", "it needs the module comfy.samplers, which is not installed"),
         ("def broken(:", "SyntaxError: invalid syntax"),
         ("VALUE = 1", "it has neither NODE_CLASS_MAPPINGS nor comfy_entrypoint"),
-        ("NODE_CLASS_MAPPINGS = [1]", "its NODE_CLASS_MAPPINGS is no dict"),
+        ("NODE_CLASS_MAPPINGS = [1]", "its NODE_CLASS_MAPPINGS is not a dict"),
         ("NODE_CLASS_MAPPINGS = {'X': 1}", "X: its FUNCTION names no method"),
-        ("comfy_entrypoint = lambda: None", "its comfy_entrypoint gives no extension"),
+        ("comfy_entrypoint = lambda: None", "its comfy_entrypoint returns no extension"),
         ("async def comfy_entrypoint():\n    raise KeyError('x')", "KeyError: 'x'"),
         ("def recursive():\n    recursive()\nrecursive()", "RecursionError"),
         ("import os\nos.environ['NO_SUCH_SECRET']", "KeyError: 'NO_SUCH_SECRET'"),
@@ -85,11 +85,11 @@ def test_broken_pack_is_reported_and_the_others_loaded(custom_nodes: Path, load:
     ("change", "words"),
     [
         ("Node.FUNCTION = 'gone'", "its FUNCTION names no method"),
-        ("Node.RETURN_TYPES = ('INT')", "its RETURN_TYPES is no tuple"),
-        ("Node.RETURN_TYPES = (5,)", "5 is no type of an output"),
-        ("Node.INPUT_TYPES = classmethod(lambda cls: None)", "its INPUT_TYPES gives no dict"),
+        ("Node.RETURN_TYPES = ('INT')", "its RETURN_TYPES is not a tuple"),
+        ("Node.RETURN_TYPES = (5,)", "5 is not a type of an output"),
+        ("Node.INPUT_TYPES = classmethod(lambda cls: None)", "its INPUT_TYPES does not return a dict"),
         ("Node.INPUT_TYPES = classmethod(lambda cls: {'required': {'a': 'INT'}})", "input a: an input is declared"),
-        ("Node.INPUT_TYPES = classmethod(lambda cls: {'required': {'a': (5,)}})", "input a: 5 is no type"),
+        ("Node.INPUT_TYPES = classmethod(lambda cls: {'required': {'a': (5,)}})", "input a: 5 is not a type"),
         ("Node.INPUT_TYPES = classmethod(lambda cls: 1 / 0)", "ZeroDivisionError"),
     ],
 )

@@ -144,7 +144,7 @@ def test_names_stand_for_their_values(a: int, b: int, c: int) -> None:
     ],
 )
 def test_expression_does_nothing_but_arithmetic(expression: str) -> None:
-    """Whatever is no arithmetic on numbers is refused, in a sentence."""
+    """Whatever is not arithmetic on numbers is refused, in a sentence."""
     with pytest.raises(ExpressionError):
         evaluate(expression, {"a": 1, "values": [1, 2]})
 
@@ -158,9 +158,9 @@ def test_expression_does_nothing_but_arithmetic(expression: str) -> None:
         ("(-1) ** 0.5", "root of a negative number"),
         ("sqrt(-1)", "cannot be worked out"),
         ("log(0)", "cannot be worked out"),
-        ("1e308 * 10", "no finite number"),
-        ("1e999", "no finite number"),
-        ("1e999 - 1e999", "no finite number"),
+        ("1e308 * 10", "not a finite number"),
+        ("1e999", "not a finite number"),
+        ("1e999 - 1e999", "not a finite number"),
         ("10 ** 400", "too large"),
         ("2.0 ** 3000", "too large"),
         ("q + 1", "no value q; there are: a"),
@@ -236,6 +236,6 @@ def test_expression_of_any_shape_ends_in_a_number_or_a_clear_refusal(
 
 def test_result_that_is_not_finite_is_refused() -> None:
     """An infinite input gives an infinite result, which is refused; one that is not used does not matter."""
-    with pytest.raises(ExpressionError, match="no finite number"):
+    with pytest.raises(ExpressionError, match="not a finite number"):
         evaluate("a + 1", {"a": math.inf})
     assert evaluate("b", {"a": math.nan, "b": 4}) == 4

@@ -41,7 +41,7 @@ def test_annotation_is_taken_off_a_name_with_its_spaces() -> None:
 
 
 def test_many_choices_of_many_are_no_square() -> None:
-    """A list of choices is checked against a set; choices that are no texts are compared one by one."""
+    """A list of choices is checked against a set; choices that are not texts are compared one by one."""
     declared = Declared("COMBO", {"multiselect": True}, tuple(f"{number}.png" for number in range(100_000)))
     at = At("choices", ["COMBO", {}])
     assert limits_fault(["99999.png"] * 100_000, at, declared) is None

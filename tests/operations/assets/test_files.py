@@ -169,7 +169,7 @@ def test_refused_upload_leaves_nothing(cabinet: Cabinet, books: Books, run: Run)
             (b"x" * (LIMIT + 1), "a", "input", FileTooLarge(LIMIT)),
             (b"", "a", "input", BadFile("The file is empty.")),
             (b"x", "..", "input", BadFile("The file has no name that can be used.")),
-            (b"x", "a", "models", BadFile("'models' is no type of file; types are input, output, temp.")),
+            (b"x", "a", "models", BadFile("'models' is not a type of file; types are input, output, temp.")),
         ):
             with pytest.raises(JobFaultError) as raised:
                 await cabinet.upload(content, name, kind)
@@ -269,7 +269,7 @@ def test_bytes_of_a_live_file_are_kept(cabinet: Cabinet, run: Run) -> None:
 
 @pytest.mark.req("C-12")
 def test_linked_picture_is_downloaded_once(cabinet: Cabinet, run: Run) -> None:
-    """A link is downloaded once for all that ask within a while, redirections followed; it is no file of anybody's."""
+    """A link is downloaded once for all that ask within a while, redirections followed; it is in no workspace."""
     cabinet.partner.script("/moved", redirect(f"{cabinet.partner.url}/a.png"))
     cabinet.partner.script("/a.png", reply(200, PNG, "image/png"))
 

@@ -40,7 +40,7 @@ async def refused(work: Coroutine[Any, Any, Any]) -> AssetFault:
 
 @pytest.mark.req("J-14")
 def test_blocked_bytes_are_refused_and_removed(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
-    """Bytes on the list are no asset, neither sent nor by their hash, and nothing of them is left; the log says so."""
+    """Bytes on the list are not an asset, neither sent nor by their hash; none are left, and the log says so."""
     books.open()
     digest = blake3(b"bad").hexdigest()
     room = Room(database, tmp_path / "blobs", [digest])

@@ -187,7 +187,7 @@ def test_listed_link_is_replaced_by_one_of_ours(setup: AssetSetup, run: Run) -> 
 
 @pytest.mark.req("R-36")
 def test_inline_bytes_stay_where_they_are(setup: AssetSetup, run: Run) -> None:
-    """The video family's members: a link is copied, inline bytes and what is no web address stay where they are."""
+    """The video family's members: a link is copied, inline bytes and what is not a web address stay where they are."""
     setup.partner.script("/clip", reply(200, b"\0\0\0\x20ftypisom" + b"film" * 100, "application/octet-stream"))
     videos = [{"gcsUri": f"{setup.partner.url}/clip"}, {"bytesBase64Encoded": "aGk="}, {"gcsUri": "gs://bucket/clip"}]
     answer = {"response": {"videos": videos}, "done": True}

@@ -65,7 +65,7 @@ def test_other_bytes_under_a_used_name_get_a_number(books: Books) -> None:
 
 
 def test_number_that_somebody_chose_is_in_use(books: Books) -> None:
-    """A name a caller chose is in use like any other, and another name of the same bytes is no name of these."""
+    """A name a caller chose is in use like any other, and another name of the same bytes is not a name of these."""
     assert added(books, file(THREE, "photo (1).png")) == "photo (1).png"
     assert added(books, file(TWO, "photo (copy).png")) == "photo (copy).png"
     assert added(books, file(ONE)) == "photo.png"

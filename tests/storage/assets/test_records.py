@@ -120,7 +120,7 @@ def test_asset_of_known_bytes_takes_what_is_known_of_them(books: Books) -> None:
 
 @pytest.mark.req("J-14")
 def test_replaced_asset_is_not_found(books: Books) -> None:
-    """A file that another one replaces is no asset any more: its bytes are not those of the new one."""
+    """A file that another one replaces is no longer an asset: its bytes are not those of the new one."""
     one = added(books, asset(ONE, path="x/a.png", tags='["t"]'))
     two = asset(TWO)
     books.do(lambda c: put_file(c, two))

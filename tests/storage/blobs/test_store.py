@@ -40,7 +40,7 @@ ANYTHING = 1 << 30
 
 @pytest.fixture(params=["folder", "memory", "s3"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> StoredBlobs:
-    """Return an empty store: a folder, one that is no folder and takes uploads in parts, and a real S3 store."""
+    """Return an empty store: a folder, one that is not a folder and takes uploads in parts, and a real S3 store."""
     if request.param == "folder":
         return local_blobs(tmp_path / "blobs")
     if request.param == "s3":

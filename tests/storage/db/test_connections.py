@@ -65,7 +65,7 @@ def test_nobody_waits_longer_than_the_bound_for_a_connection(connections: Connec
 
 
 def test_connection_in_an_open_transaction_is_not_lent_again(connections: Connections, run: Run) -> None:
-    """What one borrower has begun and not ended is no part of what the next one does."""
+    """What one borrower has begun and not ended is not part of what the next one does."""
 
     async def leave() -> tuple[int, int]:
         async with connections.lent() as (_, driver):

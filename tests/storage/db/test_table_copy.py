@@ -191,7 +191,7 @@ def test_every_table_comes_after_those_it_refers_to() -> None:
 
 
 def test_line_of_another_table_is_refused() -> None:
-    """A line with too few values is no row; names that a table does not have are no columns."""
+    """A line with too few values is not a row; names that a table does not have are not columns."""
     copier = TableCopier(workspaces)
     with pytest.raises(ValueError, match="workspaces has"):
         copier.decode(b"[1, 2]\n")

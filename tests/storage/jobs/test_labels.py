@@ -124,7 +124,7 @@ def test_failed_search_is_told_as_a_database_error(books: Books, database: Datab
 
 @pytest.mark.req("J-04", "J-10")
 def test_list_of_a_deployment_has_its_labelled_jobs_alone(books: Books) -> None:
-    """Only those sent there, by any labels; its id is no label that a caller could ask for."""
+    """Only those sent there, by any labels; its id is not a label that a caller could ask for."""
     both, placement = {"a": "1", "b": "2"}, Placement(SITE, 1, None)
     submitted(books, submission("x", both, placement=placement), submission("y", both), submission("z", both))
     submitted(books, submission("v", {"a": "1"}, placement=placement), submission("w", None, placement=placement))

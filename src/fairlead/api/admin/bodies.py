@@ -55,7 +55,7 @@ async def read_body(request: Request, form: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise _field_error(str(error)) from error
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise FaultError(InvalidInput("The body is no JSON.")) from error
+        raise FaultError(InvalidInput("The body is not JSON.")) from error
 
 
 def limit_of(request: Request) -> int:

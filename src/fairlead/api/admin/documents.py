@@ -166,7 +166,7 @@ class MemberChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewMembership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person who is to have a role in a workspace; the name is used only for a person who is no member yet."""
+    """A person who is to have a role in a workspace; the name is used only for a person who is not a member yet."""
 
     email: Email
     name: PersonName

@@ -175,11 +175,11 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
 
 
 def amount_of(field: str, text: str, least: int | None = None) -> int:
-    """An amount of dollars in 10^-8; FieldError for what is no amount, or is less than `least`."""
+    """An amount of dollars in 10^-8; FieldError for what is not an amount, or is less than `least`."""
     try:
         amount = from_dollars(text)
     except NotAnAmountError as error:
-        raise FieldError(field, "This is no amount of dollars with at most eight decimals.") from error
+        raise FieldError(field, "This is not an amount of dollars with at most eight decimals.") from error
     if least is not None and amount < least:
         raise FieldError(field, "This must not be negative.")
     return amount

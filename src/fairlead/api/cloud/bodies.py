@@ -10,7 +10,7 @@ from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 
 BODY_MAX: Final = 2**20
-"""The largest body of everything that is no workflow and no file."""
+"""The largest body of everything that is not a workflow and no file."""
 _DIGITS_MAX: Final = 15
 _REASON_MAX: Final = 300
 T = TypeVar("T")

@@ -53,7 +53,7 @@ class CloudCallers(msgspec.Struct, frozen=True):
         if not text:
             raise FaultError(Unauthorized("Name an API key as token in the query."))
         if len(text) > CREDENTIAL_MAX or not text.isascii():
-            raise FaultError(Unauthorized("The token is no credential."))
+            raise FaultError(Unauthorized("The token is not a credential."))
         is_token = text.count(".") == _DOTS_OF_A_TOKEN and not text.startswith(self.credentials.key_prefix)
         credential = Token(text) if is_token else ApiKey(text)
         return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)

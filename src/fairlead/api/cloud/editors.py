@@ -173,7 +173,7 @@ class EditorHandlers(msgspec.Struct, frozen=True):
 
 
 def _paths(request: Request, *, moves: bool = False) -> Sequence[str]:
-    """The file that a path names, and the name that it is moved to. FaultError(InvalidInput) for what is no text.
+    """The file that a path names, and the name that it is moved to. FaultError(InvalidInput) for what is not text.
 
     They are read from the path as it was sent, because editors encode the slashes within a name, and only those.
     """

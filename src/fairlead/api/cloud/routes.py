@@ -1,4 +1,4 @@
-"""The cloud API's routes (docs/cloud.md). Sockets are no part of them: OpenAPI has no words for those.
+"""The cloud API's routes (docs/cloud.md). Sockets are not a part of them: OpenAPI has no words for those.
 
 Clients of ComfyUI often leave the prefix out, so most routes are also served without it.
 """

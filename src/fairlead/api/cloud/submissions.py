@@ -83,8 +83,8 @@ def asked_job(request: Request) -> str:
 
 
 def malformed_body(reason: str) -> JobFaultError:
-    """The message for a body that is no JSON object, or cannot be read."""
-    return _bad("invalid_json", f"The body is no JSON object that can be submitted: {reason}.")
+    """The message for a body that is not a JSON object, or cannot be read."""
+    return _bad("invalid_json", f"The body is not a JSON object that can be submitted: {reason}.")
 
 
 def _workflow(body: Mapping[str, bytes]) -> bytes:

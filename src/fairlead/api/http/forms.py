@@ -45,8 +45,8 @@ class Form(msgspec.Struct):
 async def read_form(request: Request, file: str, sink: Sink, limit: int) -> Form:
     """Read a form to its end, with the bytes of the field `file`, at most `limit`, going to `sink`.
 
-    Of a field that comes twice the first counts; files in other fields are skipped. JobFaultError for what is no such
-    form, ends early, is too slow or too large; CallerLeftError when the caller has left.
+    Of a field that comes twice the first counts; files in other fields are skipped. JobFaultError for a body
+    that is not such a form, ends early, is too slow or too large; CallerLeftError when the caller has left.
     """
     reading = _Reading(file, sink)
     left = limit + _AROUND_BYTES_MAX
@@ -60,7 +60,7 @@ async def read_form(request: Request, file: str, sink: Sink, limit: int) -> Form
                 parser.write(chunk)
                 await reading.go_on()
     except FormParserError as error:
-        raise JobFaultError(BadFile("The body is no well-formed multipart/form-data.")) from error
+        raise JobFaultError(BadFile("The body is not well-formed multipart/form-data.")) from error
     except ClientDisconnect as error:
         raise CallerLeftError from error
     except TimeoutError as error:
@@ -194,7 +194,7 @@ class _Reading:
 
 
 def _text(value: bytes, most: int = _NAME_BYTES_MAX) -> str:
-    problem = "A name or a field of the form is too long, or is no UTF-8."
+    problem = "A name or a field of the form is too long, or is not UTF-8."
     if len(value) > most:
         raise JobFaultError(BadFile(problem))
     try:

@@ -22,7 +22,7 @@ _HEADER_MAX: Final = 2048
 _SCHEMES: Final = frozenset({"http", "https"})
 _SEGMENT: Final = r"/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+"
 _PREFIX: Final = re.compile(rf"(?:{_SEGMENT})+")
-# A value that is no token must be quoted (RFC 7239 section 4), but an address with its port often comes as it is.
+# A value that is not a token must be quoted (RFC 7239 section 4), but an address with its port often comes as it is.
 _PAIR: Final = re.compile(
     r"[ \t]*(?P<name>[A-Za-z0-9!#$%&'*+.^_`|~-]+)="
     r'(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[A-Za-z0-9!#$%&\'*+.^_`|~:\[\]-]+))'
@@ -71,7 +71,7 @@ class BaseUrls(msgspec.Struct, frozen=True):
     def caller_of(self, scope: Scope) -> IPv4Address | IPv6Address | None:
         """The address of the caller, behind the proxies that are trusted; None where it cannot be known.
 
-        Each proxy adds the address that it was called from, so the last one that is no proxy of ours is the caller's.
+        Each proxy adds the address that it was called from, so the last one that is not our proxy is the caller's.
         """
         client = scope.get("client")
         address = None if client is None else address_of(client[0])
@@ -117,7 +117,7 @@ def _read_forwarded(scope: Scope) -> _Told:
 
 
 def address_of(text: str) -> IPv4Address | IPv6Address | None:
-    """An address from its text, as IPv4 where it is an IPv4 address within IPv6; None for what is no address."""
+    """An address from its text, as IPv4 where it is an IPv4 address within IPv6; None for what is not an address."""
     try:
         address = ip_address(text)
     except ValueError:

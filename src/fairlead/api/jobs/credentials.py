@@ -87,7 +87,7 @@ class JobCallers(msgspec.Struct, frozen=True):
                 caller = await self.authenticator.caller_of_workspace(self.self_hosted.workspace, _SUBJECT)
                 return replace(caller, unproven=credential is None)
             if isinstance(credential, Token) and not self.authenticator.takes_tokens:
-                raise FaultError(Unauthorized("This is no token that this service takes."))
+                raise FaultError(Unauthorized("This is not a token that this service takes."))
         return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
 
 

@@ -83,10 +83,10 @@ def read_submission(members: Members, key_fields: Sequence[str], idempotency_key
 
 
 def malformed_body(error: BadDocumentError) -> JobFaultError:
-    """The message for a body that is no JSON object, or cannot be read."""
+    """The message for a body that is not a JSON object, or cannot be read."""
     if error.is_too_deep:
         return _bad("The body is nested too deeply.")
-    return _bad(f"The body is no JSON object that can be submitted: {error.reason}.")
+    return _bad(f"The body is not a JSON object that can be submitted: {error.reason}.")
 
 
 def _workflow(members: Members) -> bytes:
@@ -145,8 +145,8 @@ def _bad(message: str) -> JobFaultError:
 class JobHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them.
 
-    Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of a deployment only its
-    jobs are visible.
+    Where it is not an `archive`, jobs are not listed, and take no labels (J-10). At the address of a deployment only
+    its jobs are visible.
     """
 
     readers: DocumentReaders
@@ -233,7 +233,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
     async def _job(
         self, request: Request, caller: Caller, *, whole: bool = False, workflow_max: int | None = None
     ) -> Job:
-        """The job a path names; JobFaultError(JobNotFound) for what is no id, and for another workspace's job."""
+        """The job a path names; JobFaultError(JobNotFound) for what is not an id, and for another workspace's job."""
         job_id: str = request.path_params["job_id"]
         if _UUID.fullmatch(job_id) is None:
             raise JobFaultError(JobNotFound(job_id))

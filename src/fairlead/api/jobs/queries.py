@@ -104,7 +104,7 @@ def _decode(sent: bytes) -> str:
     try:
         return unquote_to_bytes(sent.replace(b"+", b" ")).decode()
     except UnicodeDecodeError as error:
-        raise _bad("The value of a filter is no text in UTF-8.") from error
+        raise _bad("The value of a filter is not text in UTF-8.") from error
 
 
 def _lenient(sent: bytes) -> str:

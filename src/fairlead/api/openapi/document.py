@@ -30,7 +30,7 @@ ERRORS: Final[Mapping[int, str]] = MappingProxyType(
         451: "These bytes are not taken in here.",
         500: "The server failed. The request id names the failure in its log.",
         501: "This installation does not do that.",
-        502: "The partner failed, or its answer is no result.",
+        502: "The partner failed, or its answer is not a result.",
         503: "Something that this needs is away or has no room; try again later.",
         504: "The partner, or the run, took too long.",
     }

@@ -1,4 +1,4 @@
-"""The router's documents that are no records, as types: what callers send, and what they are sent (docs/router.md)."""
+"""The router's documents that are not records, as types: what callers send, and what they are sent (docs/router.md)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, get_args

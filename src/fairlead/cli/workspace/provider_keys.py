@@ -45,7 +45,7 @@ def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
 @click.option("--file", type=click.File("rb"), default="-", help="Where the key is; standard input when absent.")
 @settings_option
 @json_option
-def set_command(  # the key is no argument, because every user of the machine can read those
+def set_command(  # the key is not an argument, because every user of the machine can read those
     provider: str, workspace: str, file: object, settings: Settings, *, as_json: bool
 ) -> None:
     """Store a workspace's own key at PROVIDER, replacing the one before."""
@@ -76,7 +76,7 @@ def delete_command(provider: str, workspace: str, settings: Settings, as_json: b
 def read_secret(file: Any, name: str, most: int) -> str:
     """A secret of up to `most` bytes from a file or standard input; hidden while it is typed.
 
-    The line break at its end is no part of it.
+    The line break at its end is not part of it.
     """
     if file.isatty():
         return str(click.prompt(name.capitalize(), hide_input=True))
@@ -84,7 +84,7 @@ def read_secret(file: Any, name: str, most: int) -> str:
     try:
         return content.decode().rstrip("\r\n")
     except UnicodeDecodeError:
-        raise click.ClickException(f"the {name} is no text") from None
+        raise click.ClickException(f"the {name} is not text") from None
 
 
 def _run(settings: Settings, workspace: str, work: Callable[[ProviderKeys, str], Awaitable[T]]) -> T:

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 PERSONAL_KEY_PREFIX: Final = "flp_"
-"""What personal keys begin with. It is no setting, because it distinguishes them from API keys, whose prefix is one."""
+"""What personal keys begin with. Not a setting, because it distinguishes them from API keys, whose prefix is one."""
 SESSION_LASTS_MS: Final = 12 * 3_600_000
 SESSION_IDLE_MS: Final = 3_600_000
 """How long an unused session lasts."""

@@ -9,7 +9,7 @@ _NONE: Final = 0
 
 
 class StorageLimits(msgspec.Struct, frozen=True):
-    """The most a workspace may keep; 0 is no limit."""
+    """The most a workspace may keep; 0 means no limit."""
 
     bytes: int = _NONE
     files: int = _NONE

@@ -19,7 +19,7 @@ _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 
 
 def links_in(rules: Assets, answer: object) -> dict[Pointer, str]:
-    """The links that a model's rules list, by their places; inline bytes are no links."""
+    """The links that a model's rules list, by their places; inline bytes are not links."""
     return {
         pointer: value
         for location in rules.at

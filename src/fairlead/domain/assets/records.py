@@ -72,6 +72,6 @@ def is_asset_id(text: str) -> bool:
 
 
 def read_hash(text: str) -> str | None:
-    """The digest of a hash such as `blake3:…`, 64 digits of lower-case hexadecimal; None for what is no such hash."""
+    """The digest of a hash such as `blake3:…`, 64 digits of lower-case hexadecimal; None for any other text."""
     found = _HASH.fullmatch(text)
     return None if found is None else found["digest"]

@@ -174,7 +174,7 @@ def _as_kind(kind: str, value: object) -> object:
 
 
 def _finite(number: float) -> float:
-    """A number JSON can write; ValueError for an infinity and for what is no number."""
+    """A number JSON can write; ValueError for an infinity and for what is not a number."""
     if not math.isfinite(number):
         raise ValueError(number)
     return number

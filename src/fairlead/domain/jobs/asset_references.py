@@ -57,7 +57,7 @@ _Replace = Callable[[AssetReference], bytes]
 
 
 def references_in(workflow: bytes) -> Sequence[AssetReference]:
-    """The references of a workflow, at most one more than REFERENCES_MAX; none in what is no workflow."""
+    """The references of a workflow, at most one more than REFERENCES_MAX; none in what is not a workflow."""
     found: list[AssetReference] = []
 
     def note(reference: AssetReference) -> bytes:
@@ -120,7 +120,7 @@ def _rewritten_node(node_id: str, raw: msgspec.Raw, replace: _Replace) -> msgspe
     try:
         class_type = _node.decode(raw).class_type
     except msgspec.ValidationError:
-        return raw  # it is no node
+        return raw  # it is not a node
     given = _object.decode(inputs).items()
     made = {name: _rewritten_value(value, node_id, class_type, replace, _DEPTH_MAX) for name, value in given}
     members["inputs"] = msgspec.Raw(_encode(made))

@@ -168,8 +168,8 @@ JobEvent: TypeAlias = Event | QueueChanged | Notice | Preview | ProgressText | C
 class EventEnvelope(msgspec.Struct, frozen=True):
     """An event, the workspace and the job it is about, and when it happened, in ms since 1970.
 
-    Both ids are None where it is no job's. `job_id` is the job's own, and tells it from all others; `public_id` is the
-    one that callers know.
+    Both ids are None where it is not a job's. `job_id` is the job's own, and unique; `public_id` is the one that
+    callers know.
 
     The `attempt` at the job and how many of its events are `kept` by then say where in the life of the job this one
     belongs, whichever way it comes; `is_kept` says that it is the last of those itself. All are 0 where no server

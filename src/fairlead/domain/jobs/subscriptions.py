@@ -27,5 +27,5 @@ def read_subscriptions(text: str) -> tuple[tuple[str, int], ...]:
     """Read tiers as `name=jobs,…`; ValueError."""
     pairs = [_PAIR.fullmatch(part.strip()) for part in text.split(",")]
     if len(pairs) > _MOST or not all(pairs):
-        raise ValueError(f"must be at most {_MOST} tiers as name=jobs, separated by commas; -1 is no limit")
+        raise ValueError(f"must be at most {_MOST} tiers as name=jobs, separated by commas; -1 means no limit")
     return tuple((pair[1], int(pair[2])) for pair in pairs if pair is not None)

@@ -308,7 +308,7 @@ class _Execution:
                 await self._expand(node, results)
         except InterruptedByCallerError:
             raise
-        except Exception as error:  # noqa: BLE001 -- a node may return something that is no graph, or no list where one is declared
+        except Exception as error:  # noqa: BLE001 -- a node may return something that is not a graph, or no list where one is declared
             self._fail(node, error)
 
     async def _expand(self, node: LiveNode, results: Sequence[Result | Blocked]) -> None:

@@ -37,7 +37,7 @@ Graph: TypeAlias = Mapping[str, Node]
 
 
 class BadGraphError(ValueError):
-    """A document that is no graph in the API format; the message says where and why."""
+    """A document that is not a graph in the API format; the message says where and why."""
 
 
 def read_graph(document: object) -> dict[str, Node]:
@@ -80,12 +80,12 @@ def _read_node(id_: str, node: object) -> Node:
     if len(id_) > NAME_LENGTH_MAX:
         raise BadGraphError(f"the id of a node has at most {NAME_LENGTH_MAX} characters")
     if not isinstance(node, dict):
-        raise BadGraphError(f"node {id_!r} is no object")
+        raise BadGraphError(f"node {id_!r} is not an object")
     inputs, class_type, meta = node.get("inputs"), node.get("class_type"), node.get("_meta")
     if not isinstance(inputs, dict):
         raise BadGraphError(f"node {id_!r} has no object `inputs`")
     if class_type is not None and not (isinstance(class_type, str) and len(class_type) <= NAME_LENGTH_MAX):
-        raise BadGraphError(f"the `class_type` of node {id_!r} is no name")
+        raise BadGraphError(f"the `class_type` of node {id_!r} is not a text")
     title = meta.get("title") if isinstance(meta, dict) else None
     read = {name: _read_value(value) for name, value in inputs.items()}
     return Node(id_, class_type, read, title if isinstance(title, str) else None)

@@ -87,7 +87,7 @@ class LiveGraph:
         """Add a graph that a call of a node returned; returns the new ids by those it used.
 
         An id that begins with `<node>.<call>.` stays as it is, for node packs may number their graphs themselves.
-        ExpansionError when it is no graph, or too many nodes were added.
+        ExpansionError when it is not a graph, or too many nodes were added.
         """
         self._made += len(document)
         if len(self._graph) + self._made > NODES_MAX or parent.depth >= _DEPTH_MAX:

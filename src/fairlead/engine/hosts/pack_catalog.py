@@ -58,7 +58,7 @@ class PackCatalog:
         self._is_looked_at = asyncio.Event()
 
     async def begin(self) -> None:
-        """Look for packs, and begin to probe each that is no copy; copies are probed when they are needed."""
+        """Look for packs, and begin to probe each that is not a copy; copies are probed when they are needed."""
         for name in await self.names():
             if not is_copy(name):
                 self.probe(name)

@@ -77,7 +77,7 @@ def av1(folder: Path, images: Iterable[Array], rate: Fraction, crf: float, check
     first = next(frames)
     others = [*islice(frames, 1)]
     quality = round(100 * (1 - min(max(crf, 0), _CRF_MAX) / _CRF_MAX))
-    # A single frame would become a still picture, which is no track.
+    # A single frame would become a still picture, which is not a track.
     first.save(
         path, "AVIF", save_all=True, append_images=chain(others or [first], frames), quality=quality, speed=_AV1_SPEED,
         subsampling="4:2:0", range="limited",

@@ -40,7 +40,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def probe(path: Path) -> Facts:
-    """The properties of a file's pictures. ValueError for what is no video, or has larger frames than are allowed."""
+    """The properties of a file's pictures. ValueError for what is not a video, or has too large frames."""
     check_kind(path)
     with _open(path) as capture:
         if capture is None:
@@ -159,7 +159,7 @@ def _rate(given: float) -> Fraction:
 
 
 def check_kind(path: Path) -> None:
-    """Refuse what is no video by its first bytes: the library also knows play lists, which name other files."""
+    """Refuse what is not a video by its first bytes: the library also knows play lists, which name other files."""
     with path.open("rb") as file:
         beginning = file.read(_BEGINNING_BYTES)
     is_known = (

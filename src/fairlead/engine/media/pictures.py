@@ -63,7 +63,7 @@ def from_bytes(pixels: Bytes) -> Array:
 def read(path: Path, frames_max: int = FRAMES_MAX) -> Picture:
     """The frames of a file, turned as its camera says; those of another size than the first are left out.
 
-    UnreadablePictureError for what is no picture, or has more frames or pixels than fit.
+    UnreadablePictureError for what is not a picture, or has more frames or pixels than fit.
     """
     with open_picture(path) as image:
         colours: list[Array] = []

@@ -32,7 +32,7 @@ class UnreadableSoundError(ValueError):
 def read(source: Path | BinaryIO) -> tuple[Array, int]:
     """The samples [channels, samples] of a file of sound, and their rate.
 
-    UnreadableSoundError for what is no sound; a truncated file gives the samples that it has.
+    UnreadableSoundError for what is not a sound; a truncated file gives the samples that it has.
     """
     try:
         with soundfile.SoundFile(source) as file:

@@ -25,7 +25,7 @@ def sound(waveform: Array, rate: int) -> dict[str, object]:
 
 
 def parts(given: Sound) -> tuple[Array, int]:
-    """The samples and the rate of a sound. ValueError for what is no sound, as a node of a pack may return it."""
+    """The samples and the rate of a sound. ValueError for what is not a sound, as a node of a pack may return it."""
     try:
         waveform = np.asarray(given["waveform"], np.float32)
         rate = int(given["sample_rate"])

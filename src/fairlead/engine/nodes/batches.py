@@ -256,7 +256,7 @@ def shuffle_image_text_dataset(
 ) -> tuple[list[Array], list[str]]:
     """Both lists in the order that follows from the seed, each text with its image."""
     if len(images) != len(texts):
-        raise ValueError(f"{len(images)} images and {len(texts)} texts are no pairs.")
+        raise ValueError(f"{len(images)} images and {len(texts)} texts are not pairs.")
     order = seeded_generator(seed[0]).permutation(len(images))
     return [images[index] for index in order], [texts[index] for index in order]
 

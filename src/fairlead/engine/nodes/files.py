@@ -78,7 +78,7 @@ class Folders:
         """The path to write a file of exactly this name to. NoSuchFileError for a name that cannot be used."""
         path = self._within(kind, name) if kind in _NEW_KINDS else None
         if path is None or path == self._roots[kind] or not _can_be_named(path.name) or path.is_dir():
-            raise NoSuchFileError(f"{_show(name)} is no name for a file in the {kind} folder")
+            raise NoSuchFileError(f"{_show(name)} is not a name for a file in the {kind} folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         subfolder = path.parent.relative_to(self._roots[kind]).as_posix()
         return self._stage(path, SavedFile(path.name, "" if subfolder == "." else subfolder, kind))
@@ -119,7 +119,7 @@ class Folders:
         return path, saved
 
     def _within(self, kind: str, name: str) -> Path | None:
-        """The path of a name in a folder; None when it would be outside the folder or is no valid name."""
+        """The path of a name in a folder; None when it would be outside the folder or is not a valid name."""
         root = self._roots[kind]
         if len(name) > _PREFIX_LENGTH_MAX or Path(name).is_absolute():
             return None
@@ -167,7 +167,7 @@ def extension_of(extension: str) -> str:
     """An extension without its dot. ValueError for anything but letters and digits."""
     found = _EXTENSION.fullmatch(extension)
     if found is None:
-        raise ValueError(f"{_show(extension)} is no extension of a file")
+        raise ValueError(f"{_show(extension)} is not an extension of a file")
     return found[1]
 
 

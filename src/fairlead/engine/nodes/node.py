@@ -86,7 +86,7 @@ class Definition(msgspec.Struct, frozen=True):
     takes_unknown_links: bool = False
     """Whether that holds for links only, while undeclared constants are left out."""
     shows_again: bool = False
-    """Whether a node that is no output displays again what it displayed when its result is cached."""
+    """Whether a node that is not an output node displays again what it displayed when its result is cached."""
     is_own: bool = False
     """Whether the node is one of ours, which use no event loop of their own and check for interruption."""
     told: Mapping[str, object] = msgspec.field(default_factory=dict)

@@ -120,7 +120,7 @@ class _Answer:
             try:
                 self._document = msgspec.json.decode(self._reply.body)
             except msgspec.DecodeError as error:
-                raise NamedFaultError(_PROVIDER, "The provider's answer is no JSON.") from error
+                raise NamedFaultError(_PROVIDER, "The provider's answer is not JSON.") from error
         try:
             values = tuple(self._value(output.kind, output.name) for output in self._node.outputs)
         except UnusableMediaError as error:

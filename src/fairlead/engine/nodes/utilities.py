@@ -113,7 +113,7 @@ def convert_number(
             return float(exact), int(exact)
     except OverflowError:
         pass  # too large for a float is as good as infinite
-    raise ValueError(f"The value is no finite number: {str(value)[:200]}")
+    raise ValueError(f"The value is not a finite number: {str(value)[:200]}")
 
 
 def _number_of(written: str) -> Number:
@@ -126,7 +126,7 @@ def _number_of(written: str) -> Number:
     try:
         return float(written)
     except ValueError:
-        raise ValueError(f"The text is no number: '{written[:200]}'") from None
+        raise ValueError(f"The text is not a number: '{written[:200]}'") from None
 
 
 @node("ColorToRGBInt", "Color Picker", _CATEGORY, outputs=(Output("INT", "rgb_int"), Output("COLOR", "hex")))

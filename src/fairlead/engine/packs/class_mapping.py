@@ -37,7 +37,7 @@ def definition_of_class(name: str, kind: Any, title: str, module: str, folders: 
         raise BadClassError("its FUNCTION names no method")
     sections = kind.INPUT_TYPES()
     if not isinstance(sections, Mapping):
-        raise BadClassError("its INPUT_TYPES gives no dict")
+        raise BadClassError("its INPUT_TYPES does not return a dict")
     outputs, (hidden, unseen) = _outputs(kind), _hidden(sections.get("hidden") or {})
     inputs = (*inputs_of(sections), *unseen)
     optional = sections.get("optional")
@@ -165,7 +165,7 @@ def _takes_any(function: Callable[..., object]) -> bool:
 def _outputs(kind: object) -> tuple[Output, ...]:
     types = getattr(kind, "RETURN_TYPES", ())
     if not isinstance(types, list | tuple):
-        raise BadClassError("its RETURN_TYPES is no tuple; one type needs a comma behind it")
+        raise BadClassError("its RETURN_TYPES is not a tuple; one type needs a comma behind it")
     names = _sequence(getattr(kind, "RETURN_NAMES", None))
     lists = _sequence(getattr(kind, "OUTPUT_IS_LIST", None))
     return tuple(
@@ -204,7 +204,7 @@ def _sections(inputs: tuple[Input, ...], hidden: Mapping[str, Any], unseen: tupl
 
 
 def _sequence(value: object) -> Sequence[object]:
-    """A tuple of values; a single value may stand alone, as `("name")` is no tuple."""
+    """A tuple of values; a single value may stand alone, as `("name")` is not a tuple."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)

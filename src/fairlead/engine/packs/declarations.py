@@ -1,4 +1,4 @@
-"""Converts the declarations of packs: types that equal all others, options that are no JSON."""
+"""Converts the declarations of packs: types that equal all others, options that are not JSON."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -26,7 +26,7 @@ def declared_of(spec: object) -> Declared:
     if isinstance(spec[0], str):
         return Declared(type_name(spec[0]), plain_options, bare=len(spec) == 1)
     if not isinstance(spec[0], Iterable):
-        raise BadClassError(f"{spec[0]!r:.100} is no type of an input")
+        raise BadClassError(f"{spec[0]!r:.100} is not a type of an input")
     return Declared("COMBO", plain_options, tuple(plain(choice) for choice in spec[0]), bare=len(spec) == 1)
 
 
@@ -53,7 +53,7 @@ def output_type(type_: object) -> Any:
         return type_name(type_)
     if isinstance(type_, list | tuple):
         return [plain(choice) for choice in type_]
-    raise BadClassError(f"{type_!r:.100} is no type of an output")
+    raise BadClassError(f"{type_!r:.100} is not a type of an output")
 
 
 def plain(value: object, depth: int = 0) -> object:

@@ -73,5 +73,5 @@ def _packs(folder: Path) -> Iterator[Pack]:
 
 
 def _printable(name: str) -> str:
-    """A name that can be displayed: those of the system may hold bytes that are no text."""
+    """A name that can be displayed: those of the system may hold bytes that are not text."""
     return name.encode("utf-8", "replace").decode()

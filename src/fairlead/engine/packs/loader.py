@@ -32,7 +32,7 @@ _ERRORS_SHOWN_MAX: Final = 5
 
 
 class BadPackError(Exception):
-    """A folder or file is no valid pack; the message says why."""
+    """A folder or file is not a valid pack; the message says why."""
 
 
 def _silent(_: str) -> None:
@@ -108,7 +108,7 @@ class _Loading:
         below = [str(path.parent)] if path.name == "__init__.py" else None
         spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=below)
         if spec is None or spec.loader is None:
-            raise BadPackError("it is no module of Python")
+            raise BadPackError("it is not a Python module")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
@@ -133,22 +133,22 @@ class _Loading:
 
     def _take_mapping(self, classes: object, titles: Mapping[str, object]) -> None:
         if not isinstance(classes, Mapping):
-            raise BadPackError("its NODE_CLASS_MAPPINGS is no dict")
+            raise BadPackError("its NODE_CLASS_MAPPINGS is not a dict")
         for name, kind in classes.items():
             self._add(str(name), kind, str(titles.get(name) or name))
 
     def _take_extension(self, entrypoint: Callable[[], object]) -> None:
         extension = complete(entrypoint())
         if not hasattr(extension, "get_node_list"):
-            raise BadPackError("its comfy_entrypoint gives no extension")
+            raise BadPackError("its comfy_entrypoint returns no extension")
         if hasattr(extension, "on_load"):
             complete(extension.on_load())
         kinds = complete(extension.get_node_list())
         if not isinstance(kinds, list | tuple):
-            raise BadPackError("its get_node_list gives no list")
+            raise BadPackError("its get_node_list does not return a list")
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, ComfyNode)):
-                self._errors.append(f"{getattr(kind, '__name__', kind)!s:.100} is no class of the schema form")
+                self._errors.append(f"{getattr(kind, '__name__', kind)!s:.100} is not a class of the schema form")
                 continue
             self._add(kind.__name__, kind, "")
 

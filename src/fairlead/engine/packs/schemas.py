@@ -18,10 +18,10 @@ def definition_of_schema(kind: type[ComfyNode], module: str, folders: PackFolder
     """A class as a definition. BadClassError when what it says about itself cannot be used."""
     schema = kind.GET_SCHEMA()
     if not isinstance(schema, Schema):
-        raise BadClassError("its define_schema gives no Schema")
+        raise BadClassError("its define_schema does not return a Schema")
     name: object = schema.node_id
     if not isinstance(name, str) or not name:
-        raise BadClassError("its node_id is no name")
+        raise BadClassError("its node_id is not a name")
     inputs = inputs_of(sections_of(schema.inputs or ()))
     outputs = tuple(
         Output(type_name(output.get_io_type()), output.display_name or output.id, bool(output.is_output_list))

@@ -39,7 +39,7 @@ def evaluate(expression: str, names: Mapping[str, Value]) -> Number:
             return result
     except OverflowError:
         raise ExpressionError("The result of the expression is too large.") from None
-    raise ExpressionError("The result of the expression is no finite number.")
+    raise ExpressionError("The result of the expression is not a finite number.")
 
 
 def _parse(expression: str) -> ast.expr:

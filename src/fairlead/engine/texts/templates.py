@@ -23,7 +23,7 @@ _CONVERSIONS: Final[Mapping[str, Callable[[object], str]]] = {"r": repr, "s": st
 def fill(template: str, values: Mapping[str, object]) -> str:
     """The template with its places filled in.
 
-    ValueError says which place cannot be filled, for a template that is no template, and for a text too long.
+    ValueError says which place cannot be filled, for a template that is not a template, and for a text too long.
     """
     return _fill(template, values, nested=0)
 

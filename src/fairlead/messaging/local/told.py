@@ -85,7 +85,7 @@ class ToldJobs:
         return True
 
     def _of(self, envelope: EventEnvelope) -> _Told | None:
-        """What was told of the job of an event; None for one that is no part of the life of a job."""
+        """What was told of the job of an event; None for one that is not part of the life of a job."""
         if envelope.job_id is None or not (envelope.attempt or _is_end(envelope)):
             return None
         return self._jobs.get(envelope.job_id) or self._remember(envelope.job_id, _Told())

@@ -1,6 +1,6 @@
 """What travels over NATS: subjects, and the messages in them, which are read strictly and within bounds.
 
-Anyone who may publish there could send anything. So a message that is no message of ours, or that speaks of another
+Anyone who may publish there could send anything. So a message that is not a message of ours, or that speaks of another
 workspace than its subject, is refused.
 """
 

@@ -160,7 +160,7 @@ async def delete_personal_key(database: Database, member_id: str, key_id: str, b
 async def invite(
     database: Database, workspace_id: str, person: NewPerson, role: Role, by: Actor, clock: Clock
 ) -> Invited:
-    """Give a person a role in a workspace; BadMemberError. Somebody who is no member yet is made one, with a key."""
+    """Give a person a role in a workspace; BadMemberError. Somebody who is not a member yet is made one, with a key."""
     person, now = person.checked(), clock.now_ms()
     new = NewMember(new_id(), person.name, person.email, now)
     issued, key = _new_key(new.id, "first key", now)
@@ -226,4 +226,4 @@ def _check_name(name: str) -> None:
 
 def _check_email(email: str) -> None:
     if not is_email(email):
-        raise BadMemberError("email", "This is no e-mail address.")
+        raise BadMemberError("email", "This is not an e-mail address.")

@@ -1,4 +1,4 @@
-"""How often somebody may ask who is no workspace: a member, or an address from which people sign in.
+"""How often somebody may ask who is not a workspace: a member, or an address from which people sign in.
 
 Each server counts for itself. What is remembered is bounded: past that the one who asked longest ago is forgotten, so
 a flood of addresses costs memory of one size, and each of them still little.

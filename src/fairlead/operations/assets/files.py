@@ -292,11 +292,11 @@ class WorkflowFiles:
         """
         if exact:
             if (flat := flat_name(beginning)) is None or kind not in self._lifetimes:
-                raise DeclinedError(_BAD_NAME, f"{_show(beginning)} is no name for a file.")
+                raise DeclinedError(_BAD_NAME, f"{_show(beginning)} is not a name for a file.")
             return flat
         cleaned, suffix = clean_name(beginning), clean_extension(extension)
         if cleaned is None or suffix is None or kind not in self._lifetimes:
-            raise DeclinedError(_BAD_NAME, f"{_show(beginning)} is no beginning of a name for a file.")
+            raise DeclinedError(_BAD_NAME, f"{_show(beginning)} cannot begin the name of a file.")
         now = self._clock.now_ms()
         try:
             return await _reach(
@@ -315,7 +315,7 @@ class WorkflowFiles:
         file is still there.
         """
         if not is_kept_name(filename) or kind not in self._lifetimes:
-            raise DeclinedError(_BAD_NAME, f"{_show(filename)} is no name for a file.")
+            raise DeclinedError(_BAD_NAME, f"{_show(filename)} is not a name for a file.")
         try:
             if isinstance(made, bytes):
                 return await self._blobs.put(made, self._output_bytes)
@@ -421,7 +421,7 @@ class WorkflowFiles:
 def check_new(name: str, kind: str) -> str:
     """The name that an upload will have, unless it is taken; JobFaultError(BadFile)."""
     if kind not in KINDS:
-        raise JobFaultError(BadFile(f"{_show(kind)} is no type of file; types are {', '.join(KINDS)}."))
+        raise JobFaultError(BadFile(f"{_show(kind)} is not a type of file; types are {', '.join(KINDS)}."))
     cleaned = clean_name(name)
     if cleaned is None:
         raise JobFaultError(BadFile("The file has no name that can be used."))

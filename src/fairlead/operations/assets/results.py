@@ -118,7 +118,7 @@ class _Copy(msgspec.Struct, frozen=True):
 
 
 class _NotCopiedError(Exception):
-    """The answer to a download is no asset; the reason is a label for metrics."""
+    """The answer to a download is not an asset; the reason is a label for metrics."""
 
 
 class _Intake:

@@ -100,7 +100,7 @@ class FileViews:
     async def view(self, caller: Caller, wanted: Wanted) -> ViewedFile | ServedAsset:
         """A link to a file, or the bytes to send at once.
 
-        JobFaultError for a bad name (BadFile), a missing file (FileNotFound), and a file that is no picture where a
+        JobFaultError for a bad name (BadFile), a missing file (FileNotFound), and a file that is not a picture where a
         channel was asked for.
         """
         file = await self._file(caller, wanted.filename, wanted.kind)

@@ -44,7 +44,7 @@ _Name = tuple[str, str]
 class JobOutputs:
     """Finds the outputs of jobs. Every method raises FaultError where the database or the store is away.
 
-    A file that was deleted is no output any more; one whose bytes are missing is marked as lost.
+    A file that was deleted is no longer an output; one whose bytes are missing is marked as lost.
     """
 
     def __init__(

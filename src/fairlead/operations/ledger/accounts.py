@@ -39,7 +39,7 @@ _EXPORTED_AT_ONCE: Final = 1_000
 
 
 class BadMonthError(ValueError):
-    """A text is no month such as 2026-11."""
+    """A text is not a month such as 2026-11."""
 
 
 class UsageOfMany(msgspec.Struct, frozen=True):

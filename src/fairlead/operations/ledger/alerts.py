@@ -138,7 +138,7 @@ class AlertChannels:
             if not self._can_mail:
                 raise BadChannelError("kind", "This server has no mail server (FAIRLEAD_SMTP_HOST).")
             if not is_email(target):
-                raise BadChannelError("target", "This is no e-mail address.")
+                raise BadChannelError("target", "This is not an e-mail address.")
             return target
         if fault := refuse_url(target, self._allows, "target"):
             raise BadChannelError("target", fault.detail)

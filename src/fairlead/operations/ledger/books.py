@@ -32,7 +32,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether the books are right. Lost runs are listed, but are no disagreement: their holds were voided."""
+        """Whether the books are right. Lost runs are listed, but are not a disagreement: their holds were voided."""
         return not self.disagreements
 
 

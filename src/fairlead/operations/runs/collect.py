@@ -27,7 +27,7 @@ class RequestStatus(msgspec.Struct, frozen=True):
     """How a queued run stands, and in how many seconds it is worth asking again.
 
     `position` is how many are ahead of it, only while it waits; `error_type` the bucket that collecting it answers
-    with, only where that is no result: it failed, or its result was lost.
+    with, only where that is not a result: it failed, or its result was lost.
     """
 
     request_id: str

@@ -35,7 +35,7 @@ class LargeBodies:
         self._readers = readers
 
     async def read(self, workspace_id: str, content: bytes, model: Model | None = None) -> ReadBody:
-        """Read a body of a run of a model; FaultError for what is no clean JSON object, or has no room here.
+        """Read a body of a run of a model; FaultError for what is not a clean JSON object, or has no room here.
 
         Without a model, it is held against no schema.
         """

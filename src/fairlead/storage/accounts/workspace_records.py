@@ -195,5 +195,5 @@ def _records(connection: Connection, found: Select[tuple[object, ...]]) -> list[
 
 
 def as_record(row: Mapping[str, object], kind: type[R]) -> R:
-    """A row as a record, whose fields are columns; SQLAlchemy's own names of columns are no plain texts."""
+    """A row as a record, whose fields are columns; SQLAlchemy's own names of columns are not a plain texts."""
     return msgspec.convert({name: row[name] for name in kind.__struct_fields__ if name in row}, kind)

@@ -40,7 +40,7 @@ class AdoptedBlob(msgspec.Struct, frozen=True):
 def take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
     """Copy a file into the spool, durable and hashed there; one that cannot become a blob is removed.
 
-    ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, OSError.
+    ValueError for what is not a plain file, BlobTooLargeError past `limit` bytes, OSError.
     """
     try:
         with _opened_plain(path, limit) as source:

@@ -171,7 +171,7 @@ async def read_file(path: Path, name: str, start: int, end: int, verifier: BlobV
 async def read_download(
     content: AsyncIterator[bytes], name: str, start: int, end: int, spool: Path
 ) -> AsyncGenerator[bytes, None]:
-    """The same of a blob that is no file here, but is fetched whole.
+    """The same of a blob that is not a file here, but is fetched whole.
 
     BlobDamagedError, OSError, and what `content` raises.
     """

@@ -117,7 +117,7 @@ class StoredBlobs:
     async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
         """Make a copy of a local file a blob, and remove the file.
 
-        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: in both cases it is removed.
+        ValueError for what is not a plain file, BlobTooLargeError past `limit` bytes: in both cases it is removed.
         BlobsUnavailableError: it stays, and may be adopted later.
         """
         return await self._spooled_and_placed(lambda: take_in(path, self._spool, limit), path)

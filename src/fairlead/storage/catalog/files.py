@@ -170,13 +170,13 @@ def _calls_of(
     known = {operation.name for operation in operations}
     for operation, call in by_operation.items():
         if operation not in known:
-            raise MistakeError([*steps, "calls"], f"{operation!r} is no operation of this model")
+            raise MistakeError([*steps, "calls"], f"{operation!r} is not an operation of this model")
         if call not in calls:
             offered = ", ".join(sorted(calls))
             where = [*steps, "call" if read.call is not None else "calls"]
             raise MistakeError(where, f"the provider {read.provider!r} has no call {call!r}; it has {offered}")
     if unknown := next((operation for operation in read.names if operation not in known), None):
-        raise MistakeError([*steps, "names"], f"{unknown!r} is no operation of this model")
+        raise MistakeError([*steps, "names"], f"{unknown!r} is not an operation of this model")
     return by_operation
 
 

@@ -40,7 +40,7 @@ def load_catalog(folders: Sequence[Path], offers: Mapping[str, Offer], flag: str
     """Read every model file below some folders. `offers` names what each provider offers.
 
     `flag` is the extension of schema documents that says whether a schema is authored (R-08). BadFileError for the
-    first file that cannot be used; also for a successor or a canonical id that is no model.
+    first file that cannot be used; also for a successor or a canonical id that is not a model.
     """
     digest, models, origins = hashlib.sha256(), dict[str, Model](), dict[str, Path]()
     schemas = _SchemaFiles(digest.update)

@@ -50,7 +50,7 @@ def strict_form_of(
         if problem := next(filter(None, (one.problem() for one in entry.when)), None):
             raise MistakeError([*where, "when"], problem)
         if entry.name not in served:
-            raise MistakeError([*where, "name"], f"{entry.name!r} is no operation that this leg serves")
+            raise MistakeError([*where, "name"], f"{entry.name!r} is not an operation that this leg serves")
         if not entry.when and number < len(read.operations) - 1:
             raise MistakeError(where, "only the last operation may be without conditions")
         meant.append(Operation(entry.name, conditions(entry.when), served[entry.name].is_edit))

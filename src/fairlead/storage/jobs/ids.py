@@ -1,7 +1,7 @@
 """Finds jobs: by their public id, which is chosen by the submitter or the job's own (C-04), and by idempotency key.
 
 A public id names one job of its workspace, and may name others of other workspaces. An id that was chosen is unique by
-its index; that it is no other job's own is looked up under the lock of the workspace, and own ids are always new. An
+its index; that it is not another job's own is looked up under the lock of the workspace, and own ids are always new. An
 idempotency key is used by at most one job, and is written with it (J-12).
 """
 

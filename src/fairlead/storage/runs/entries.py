@@ -127,7 +127,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
     admissions: list[Admission] = []
     workspace_ids: set[str] = set()
     for entry in entries:
-        # Here and below `type`: to find that a struct is no instance of another takes ten times as long.
+        # Here and below `type`: to find that a struct is not an instance of another takes ten times as long.
         if type(entry) is Admission:
             admissions.append(entry)
         elif type(entry) is not Release:

@@ -94,7 +94,7 @@ def stand(canvas: Canvas, figures: list[Figure], light: Light, ground: Field, sc
 
 
 def _stone(outline: Outline, light: Light) -> str | None:
-    """Return the colour of walls, which by day are no silhouettes."""
+    """Return the colour of walls, which by day are not silhouettes."""
     return "453f3b" if outline.polygons and light.time == "noon" else None
 
 

@@ -67,13 +67,13 @@ def _with_pictures(call: Call, *names: str) -> Mapping[str, object]:
         if name not in form.files:
             raise Problem("invalid", f"{name} is required", field=name, code="missing")
     if "controls" in fields:
-        raise Problem("invalid", "controls is no object", field="controls", code="type")
+        raise Problem("invalid", "controls is not an object", field="controls", code="type")
     try:
         numbers: dict[str, object] = {"n": int(fields.get("n", "1"))}
         if "strength" in fields:
             numbers["strength"] = float(fields["strength"])
     except ValueError:
-        raise Problem("invalid", "strength or n is no number", field="strength", code="type") from None
+        raise Problem("invalid", "strength or n is not a number", field="strength", code="type") from None
     return fields | numbers
 
 

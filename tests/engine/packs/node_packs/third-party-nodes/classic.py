@@ -275,7 +275,7 @@ class AnyInputs(dict):
 
 
 class Flexible:
-    """Takes anything by any name, and shows it though it is no output."""
+    """Takes anything by any name, and shows it though it is not an output node."""
 
     HAS_INTERMEDIATE_OUTPUT = True
 
