@@ -1,7 +1,7 @@
 """The registry's rows: publishers, nodes and versions, and the record of who has changed them.
 
 All changes of a publisher are made with its row locked, so that nothing is added to one that is being deleted. Each
-change is in one transaction with its record, and with the rows by which it is listed and found.
+change is in one transaction with its record, and with the rows that lists and searches read.
 """
 
 from collections.abc import Mapping, Sequence

@@ -59,7 +59,7 @@ class ControlGroup:
         return False
 
     def remove(self) -> None:
-        """Remove it once it is empty, which it is soon after it was killed; a group that is not empty stays."""
+        """Remove it once it is empty, shortly after the kill; a group that still has processes is left."""
         for _ in range(_LOOKS_MAX):
             try:
                 return self.folder.rmdir()
