@@ -179,22 +179,25 @@ _LOOKUPS: Final[Mapping[str, Callable[[Connection], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("lookup", _LOOKUPS.values(), ids=_LOOKUPS)
 @pytest.mark.parametrize("is_analyzed", [True, False])
-def test_lookup_by_public_ids_uses_indexes(
-    books: Books, lookup: Callable[[Connection], Any], *, is_analyzed: bool
-) -> None:
-    """However many jobs there are: each statement goes by the indexes of both ids, and reads nothing beforehand."""
-    ids = ((str(number), f"c{number}" if number % 2 else None) for number in range(1_000))
+def test_lookup_by_public_ids_uses_indexes(books: Books, *, is_analyzed: bool) -> None:
+    """However many jobs there are: each statement goes by the indexes of both ids, and reads nothing beforehand.
+
+    Without statistics PostgreSQL takes a few thousand jobs for so few that any index will do.
+    """
+    ids = ((str(number), f"c{number}" if number % 2 else None) for number in range(10_000))
     written(books, *(submission(job_id, chosen_id=chosen, backlog=_BACKLOG) for job_id, chosen in ids))
     if is_analyzed:
         books.sql("ANALYZE")
-    asked = [one for one in traced(books, lookup) if one[0].startswith(("SELECT", "WITH")) and "chosen_id" in one[0]]
-    assert len(asked) == 1
-    for sql, steps in asked:
-        assert not any(word in steps for word in ("Seq Scan on jobs", "SCAN jobs", "Hash Join", "BLOOM")), (sql, steps)
-        assert "uq_jobs_workspace_chosen" in steps, (sql, steps)
-        assert "pk_jobs" in steps or "sqlite_autoindex_jobs_1" in steps, (sql, steps)
+    for name, lookup in _LOOKUPS.items():
+        statements = traced(books, lookup)
+        asked = [one for one in statements if one[0].startswith(("SELECT", "WITH")) and "chosen_id" in one[0]]
+        assert len(asked) == 1, name
+        ((sql, steps),) = asked
+        read_whole = [word for word in ("Seq Scan on jobs", "SCAN jobs", "Hash Join", "BLOOM") if word in steps]
+        assert not read_whole, (name, sql, steps)
+        assert "uq_jobs_workspace_chosen" in steps, (name, sql, steps)
+        assert "pk_jobs" in steps or "sqlite_autoindex_jobs_1" in steps, (name, sql, steps)
 
 
 def test_submission_without_a_chosen_id_is_not_looked_up(books: Books) -> None:
