@@ -28,7 +28,7 @@ from sqlalchemy import Connection, select
 from fairlead.cli import commands
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
-from fairlead.storage.db.opening import open_database
+from fairlead.storage.db.opening import WaitingDatabase, open_database
 from fairlead.storage.db.tables import workspaces
 from fairlead.storage.ledger import ledger
 from server_template import fork_server, is_forkable
@@ -44,6 +44,8 @@ _STANDSTILL_SECONDS: Final = 120
 _FINDERS: Final = frozenset({"audit", "doctor"})
 """Commands that exit with 1 where they have found something."""
 _ONE_AT_A_TIME: Final = threading.Lock()
+_RESTARTED_SECONDS: Final = 5.0
+"""How long a command waits for a database whose server a test has restarted: the connections that are kept are cut."""
 
 
 class ServerFailedError(Exception):
@@ -375,7 +377,7 @@ class KeptDatabase:
 
     def _opened(self, url: str) -> Database:
         if url not in self._open:
-            self._open[url] = _Unclosed(open_database(url))
+            self._open[url] = _Unclosed(WaitingDatabase(open_database(url), _RESTARTED_SECONDS))
         return self._open[url]
 
 
