@@ -29,7 +29,11 @@ const queries = new QueryClient({
     mutations: { networkMode: "always" },
   },
 });
-subscribeConnection(() => void queries.invalidateQueries());
+subscribeConnection((isConnected) => {
+  if (isConnected) {
+    void queries.invalidateQueries();
+  }
+});
 
 createRoot(document.getElementById("root")!).render(
   <StrictMode>

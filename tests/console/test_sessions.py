@@ -91,20 +91,29 @@ def test_session_is_listed_and_ended(open_page: Open) -> None:
 
 @pytest.mark.req("A-04")
 def test_lost_connection_is_told_and_found_again(open_page: Open) -> None:
-    """While the server cannot be reached a banner says so, and goes when it can."""
+    """While the server cannot be reached a banner says so, and goes when it can.
+
+    The pages do not ask meanwhile: what the browser has in its cache would be answered, and the server seem to be back.
+    """
     page = open_page(_PICTURES)
+    expect(page.get_by_label("Prompt")).to_be_visible()
     context: BrowserContext = page.context
     context.set_offline(True)
-    banner = page.get_by_text("The connection to the server is lost.")
+    banner, asked = page.get_by_text("The connection to the server is lost."), list[str]()
     expect(banner).to_be_visible()
+    page.on("request", lambda request: asked.append(request.url))
+    for _ in range(2):
+        with page.expect_request("**/healthz"):
+            pass
+    assert {url.rpartition("/")[2] for url in asked} == {"healthz"}
     context.set_offline(False)
     expect(banner).to_have_count(0)
     run_model(page, "a ship")
 
 
 @pytest.mark.req("A-04")
-def test_answer_without_a_network_is_not_believed_for_long(open_page: Open) -> None:
-    """One may have been under way when the network went: the console looks again, and tells of the loss then."""
+def test_answer_without_a_network_is_not_believed(open_page: Open) -> None:
+    """One may have been under way when the network went: the console looks by itself whether the server is back."""
     page, lost = open_page(_PICTURES), list[str]()
 
     def answer_until_it_looks(route: Route) -> None:
@@ -117,7 +126,7 @@ def test_answer_without_a_network_is_not_believed_for_long(open_page: Open) -> N
 
     page.route("**/*", answer_until_it_looks)
     with page.expect_request("**/healthz"):
-        page.evaluate(_LOSE_NETWORK)  # has the pages ask again, and be answered
+        page.evaluate(_LOSE_NETWORK)
     expect(page.get_by_text("The connection to the server is lost.")).to_be_visible()
 
 

@@ -1,6 +1,6 @@
 import createClient, { type Middleware } from "openapi-fetch";
 import { ConnectionLost, readFault } from "./faults";
-import { reportConnection } from "./connection";
+import { reportLoss } from "./connection";
 import type { paths } from "./schema";
 
 /** What every call carries in addition to the cookie of the session: the workspace that it is for, and proof that a page of ours makes it. */
@@ -49,14 +49,12 @@ export async function sendJson(path: string, body: unknown, init: RequestInit = 
 
 async function reach(ask: () => Promise<Response>): Promise<Response> {
   try {
-    const answer = await ask();
-    reportConnection(true);
-    return answer;
+    return await ask();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") {
       throw error;
     }
-    reportConnection(false);
+    reportLoss();
     throw new ConnectionLost();
   }
 }
