@@ -66,6 +66,7 @@ def test_jobs_are_searched_by_state_deployment_and_label(open_page: Open, site: 
     page.get_by_label("Deployment").select_option(label="searched")
     expect(page.get_by_text("No job matches these filters.")).to_be_visible()
     assert f"deployment={made['id']}" in page.url
+    assert site.client.delete(f"/api/v2/deployments/{made['id']}").status_code == 204
 
 
 @pytest.mark.req("A-04")
