@@ -32,7 +32,7 @@ from fairlead.operations.clock import new_id
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import jobs, workspaces
-from fairlead.storage.jobs.jobs import deflated
+from fairlead.storage.jobs.jobs import deflate
 from fairlead.storage.jobs.labels import LabelIndex, add_to_index, index_job
 
 _CLAIMED_MS: Final = 15.0
@@ -234,8 +234,8 @@ def _labels(place: int, number: int) -> dict[str, str]:
     }
 
 
-_WORKFLOW: Final = deflated(b'{"1":{"class_type":"PrimitiveInt","inputs":{"value":1}}}')
-_EMPTY: Final = deflated(b"{}")
+_WORKFLOW: Final = deflate(b'{"1":{"class_type":"PrimitiveInt","inputs":{"value":1}}}')
+_EMPTY: Final = deflate(b"{}")
 
 
 def _job(workspace: str, number: int, now: int, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from fairlead.operations.jobs.watch import STREAMS_MAX
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import jobs
-from fairlead.storage.jobs.jobs import deflated
+from fairlead.storage.jobs.jobs import deflate
 
 _CLAIMED_MEMORY: Final = 100 * MIB
 _CONNECTING: Final = 100
@@ -44,8 +44,8 @@ _PATIENCE_SECONDS: Final = 60.0
 _SPARE_DESCRIPTORS: Final = 300
 _PREFIX: Final = "flk_"
 _ENGINE: Final = {"FAIRLEAD_ENGINE": "true"}
-_WORKFLOW: Final = deflated(b'{"1":{"class_type":"PrimitiveInt","inputs":{"value":1}}}')
-_EMPTY: Final = deflated(b"{}")
+_WORKFLOW: Final = deflate(b'{"1":{"class_type":"PrimitiveInt","inputs":{"value":1}}}')
+_EMPTY: Final = deflate(b"{}")
 _STATUS: Final = b"event: status\n"
 _COMMENT: Final = b": waiting\n"
 _ENDED: Final = b'"status":"canceled"'

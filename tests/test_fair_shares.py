@@ -85,7 +85,7 @@ async def _play(places: int, waiting_max: int, share_max: int | None, steps: Seq
     callers = _Callers(shares)
     try:
         for doing, owner_id, which in steps:
-            poor = {waiting for waiting, _ in callers.waiting if not shares.held_by(waiting)}
+            poor = {waiting for waiting, _ in callers.waiting if not shares.count_held(waiting)}
             before = len(callers.granted)
             match doing:
                 case "take":
@@ -97,19 +97,19 @@ async def _play(places: int, waiting_max: int, share_max: int | None, steps: Seq
             _check_bounds(shares, callers, places, waiting_max, share_max)
             newly = set(callers.granted[before:])
             still_poor = poor & {waiting for waiting, _ in callers.waiting}
-            rich = {granted for granted in newly if shares.held_by(granted) > 1}
+            rich = {granted for granted in newly if shares.count_held(granted) > 1}
             assert not (still_poor and rich), "an owner got its second place while another waited for its first"
     finally:
         await callers.leave()
     assert shares.in_use == shares.waiting == 0
-    assert all(shares.held_by(owner_id) == 0 for owner_id in _OWNERS)
+    assert all(shares.count_held(owner_id) == 0 for owner_id in _OWNERS)
 
 
 def _check_bounds(shares: FairShares, callers: _Callers, places: int, waiting_max: int, share_max: int | None) -> None:
     held = Counter(owner_id for owner_id, *_ in callers.holding)
     most = places if share_max is None else min(share_max, places)
     assert shares.in_use == held.total() <= places
-    assert all(shares.held_by(owner_id) == held[owner_id] <= most for owner_id in _OWNERS)
+    assert all(shares.count_held(owner_id) == held[owner_id] <= most for owner_id in _OWNERS)
     assert shares.waiting == len(callers.waiting) <= waiting_max
     may_have_one = [owner_id for owner_id, _ in callers.waiting if held[owner_id] < most]
     assert shares.in_use == places or not may_have_one, "a place is free, and somebody waits who may have it"
@@ -221,7 +221,7 @@ def test_place_granted_to_a_cancelled_caller_is_given_to_the_next(run: Run) -> N
         shares.give_back("a")
         cancelled.cancel()
         await patient
-        assert (shares.held_by("b"), shares.held_by("c"), shares.in_use) == (0, 1, 1)
+        assert (shares.count_held("b"), shares.count_held("c"), shares.in_use) == (0, 1, 1)
 
     run(scenario())
 
@@ -250,7 +250,7 @@ def test_place_passes_by_a_caller_that_was_cancelled_and_has_not_noticed() -> No
         cancelled.cancel()
         shares.give_back("a")
         await asyncio.gather(cancelled, next_one, return_exceptions=True)
-        assert (shares.held_by("a"), shares.held_by("b"), shares.in_use, shares.waiting) == (0, 1, 1, 0)
+        assert (shares.count_held("a"), shares.count_held("b"), shares.in_use, shares.waiting) == (0, 1, 1, 0)
 
     asyncio.run(scenario())
 
@@ -269,9 +269,9 @@ def test_fewer_places_take_none_away_and_more_are_given_at_once() -> None:
         shares.give_back("b")
         assert (shares.in_use, shares.waiting) == (1, 2)
         shares.give_back("c")
-        assert (shares.held_by("d"), shares.in_use, shares.waiting) == (1, 1, 1)
+        assert (shares.count_held("d"), shares.in_use, shares.waiting) == (1, 1, 1)
         shares.resize(2)
-        assert (shares.held_by("e"), shares.in_use, shares.waiting) == (1, 2, 0)
+        assert (shares.count_held("e"), shares.in_use, shares.waiting) == (1, 2, 0)
         await asyncio.gather(*waiting)
 
     asyncio.run(scenario())
@@ -285,11 +285,11 @@ def test_owner_counts_with_what_it_holds_and_waits_for() -> None:
         await shares.take("a")
         tasks = [asyncio.create_task(shares.take(owner_id)) for owner_id in "abb"]
         await asyncio.sleep(0)
-        assert [shares.held_or_awaited_by(owner_id) for owner_id in "abz"] == [2, 2, 0]
+        assert [shares.count_held_and_awaited(owner_id) for owner_id in "abz"] == [2, 2, 0]
         assert shares.owners == 2
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert (shares.owners, shares.held_or_awaited_by("a"), shares.waiting) == (1, 1, 0)
+        assert (shares.owners, shares.count_held_and_awaited("a"), shares.waiting) == (1, 1, 0)
 
     asyncio.run(scenario())

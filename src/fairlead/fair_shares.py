@@ -59,12 +59,12 @@ class FairShares:
         """How many owners hold a place or wait for one."""
         return len(self._owners)
 
-    def held_by(self, owner_id: str) -> int:
+    def count_held(self, owner_id: str) -> int:
         """How many places an owner holds."""
         owner = self._owners.get(owner_id)
         return 0 if owner is None else owner.held
 
-    def held_or_awaited_by(self, owner_id: str) -> int:
+    def count_held_and_awaited(self, owner_id: str) -> int:
         """How many places an owner holds or waits for."""
         owner = self._owners.get(owner_id)
         return 0 if owner is None else owner.held + len(owner.waiting)

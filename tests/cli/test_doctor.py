@@ -50,7 +50,7 @@ def found(database_url: str, tmp_path: Path) -> Finding:
 
 
 def _release(books: Books, *pools: str) -> None:
-    document = jobs.deflated(b"{}")
+    document = jobs.deflate(b"{}")
     entries = [
         Submission(f"job-{number}", LAB, document, document, "[]", 1, NOW, 100, pool=pool)
         for number, pool in enumerate(pools)

@@ -50,10 +50,10 @@ def test_outline_says_what_the_document_says(document: Any, *, escaped: bool, in
     """Texts are as long as they are, are found again, and every byte comes out as it went in."""
     content = json.dumps(document, ensure_ascii=escaped, indent=indent).encode()
     made = large(content)
-    assert made.filled(made.outline) == content
+    assert made.fill(made.outline) == content
     read = made.with_texts(read_body(made.outline))
     assert whole(read) == document
-    assert json.loads(made.filled(_encode(read))) == document
+    assert json.loads(made.fill(_encode(read))) == document
     assert len(made.outline) <= len(content)
 
 
@@ -65,7 +65,7 @@ def test_long_text_keeps_its_length_and_its_words() -> None:
     long = made.with_texts(read_body(made.outline))["a"]
     assert isinstance(long, LongText)
     assert (len(long), long.lower(), copy.deepcopy({"a": long})["a"]) == (len(text), text.lower(), long)
-    assert made.filled(_encode({"b": f"data:{long.mark},x"})) == b'{"b":"data:%b,x"}' % json.dumps(text)[1:-1].encode()
+    assert made.fill(_encode({"b": f"data:{long.mark},x"})) == b'{"b":"data:%b,x"}' % json.dumps(text)[1:-1].encode()
 
 
 @pytest.mark.req("S-02")

@@ -48,7 +48,7 @@ _SMALL: Final = frozenset(
         "fairlead.engine.texts.bounds",
         "fairlead.operations.clock",
         "fairlead.operations.jobs.store",
-        "fairlead.operations.runs.awaited",
+        "fairlead.operations.runs.awaited_runs",
         "fairlead.storage.blobs.errors",
         "fairlead.workers.deployments",
         "fairlead_partners.procedural.pool",

@@ -1,9 +1,10 @@
-"""Names say what is ours: no drawer for leftovers, no word the trade has left behind."""
+"""Names say what is ours: no drawer for leftovers, no word the trade has left behind, and functions are verbs."""
 
+import ast
 import re
 from typing import Final
 
-from form.sources import ROOT, modules, project_files
+from form.sources import ROOT, Function, modules, project_files
 
 _BANNED_NAMES: Final = frozenset({"utils", "util", "common", "helpers", "helper", "misc", "types"})
 
@@ -14,6 +15,17 @@ _BANNED_WORDS: Final = {
     r"(?i)\bsanity[ -]check": "say what is checked",
     r"(?i)\bdummy\b": "say what it stands for: placeholder, made-up, fake",
 }
+_VERBS: Final = re.compile(r"embed|exceed|feed|heed|need|proceed|reseed|seed|shed")
+_PARTICIPLE: Final = re.compile(
+    r"\w+ed|begun|bought|broken|brought|built|caught|chosen|done|drawn|driven|fallen|felt|forgotten|found|frozen|given"
+    r"|gone|grown|heard|held|hidden|kept|known|laid|left|lent|lost|made|meant|met|paid|said|seen|sent|shown|sold|sought"
+    r"|spent|spoken|stolen|stood|struck|stuck|sunk|taken|taught|thought|thrown|told|torn|understood|won|worn|written"
+)
+"""Those that are verbs as well are left out: `read`, `set`, `bound` (to limit)."""
+_PARTICLE: Final = re.compile(
+    r"again|ahead|also|apart|as|at|away|back|before|by|down|elsewhere|full|further|here|in|longer|now|of|off|often|on"
+    r"|out|over|to|up|with"
+)
 _SEARCHED: Final = frozenset({".py", ".toml", ".md", ".html", ".css", ".js", ".sh", ".yaml", ".yml"})
 
 
@@ -34,3 +46,24 @@ def test_no_banned_word_is_used() -> None:
         if (match := re.search(pattern, line))
     ]
     assert found == []
+
+
+def test_no_function_is_named_by_a_participle_alone() -> None:
+    """A function is a verb, `find` and not `found`; a participle with its noun is fine: `kept_result`."""
+    found = [
+        f"{module.place(function.lineno)}: {function.name}"
+        for module in modules("src")
+        for _, function in module.functions()
+        if not _is_property(function) and _is_participle(function.name)
+    ]
+    assert found == []
+
+
+def _is_property(function: Function) -> bool:
+    return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def _is_participle(name: str) -> bool:
+    first, *others = name.strip("_").split("_")
+    is_alone = not others or _PARTICLE.fullmatch(others[0]) is not None
+    return is_alone and _PARTICIPLE.fullmatch(first) is not None and _VERBS.fullmatch(first) is None

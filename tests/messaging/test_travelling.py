@@ -36,7 +36,7 @@ EVENTS: Final[list[JobEvent]] = [
     Cached(["1", "2"]),
     Executing(PLACE),
     Progress(PLACE, 1, 4),
-    Executed(PLACE, ShownValues.encoded({"images": [{"filename": "a.png"}]})),
+    Executed(PLACE, ShownValues.encode({"images": [{"filename": "a.png"}]})),
     Finished(PLACE),
     Stopped(PLACE, "Save", "No."),
     Succeeded(),

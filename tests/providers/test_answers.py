@@ -92,7 +92,7 @@ def test_large_answer_says_what_it_says_when_it_is_read_here() -> None:
     assert (type(item["url"]), item["url"], len(item["b64"])) == (str, link, len(_TEXT))
     assert [item["b64"][:size] for size in range(40)] == [_TEXT[:size] for size in range(40)]
     assert {name: found.document[name] for name in ("used", "x", "none")} == {"used": 2, "x": 1.5, "none": None}
-    assert found.large.filled(found.large.outline) == found.content
+    assert found.large.fill(found.large.outline) == found.content
 
 
 @pytest.mark.req("S-02")

@@ -31,7 +31,7 @@ from fairlead.providers.answers import (
     classify_answer,
     classify_poll,
     read_here,
-    sanitized,
+    sanitize,
 )
 from fairlead.providers.spec import Polling, Provider
 from fairlead.providers.spec_files import load_provider
@@ -331,14 +331,14 @@ def test_task_can_be_refused_by_policy() -> None:
 )
 def test_partners_words_are_sanitized(words: Any, shown: str | None) -> None:
     """Reasons are one line, without control characters and without what may be secret in a link, and bounded."""
-    assert sanitized(words) == shown
+    assert sanitize(words) == shown
 
 
 @pytest.mark.req("R-20")
 @given(st.text(max_size=3 * REASON_MAX))
 def test_every_text_is_made_safe(words: str) -> None:
     """Whatever a partner writes: bounded, printable, and no link with a query."""
-    shown = sanitized(words)
+    shown = sanitize(words)
     if shown is not None:
         assert 0 < len(shown) <= REASON_MAX
         assert all(unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in shown)

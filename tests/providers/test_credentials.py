@@ -101,9 +101,9 @@ def test_work_goes_on_under_its_own_credential() -> None:
     """Work is asked about under the credential it was taken with; where that is gone, under another of ours."""
     credentials = _of(_BEARER, "a", "b")
     first, second = credentials.all("fake")
-    assert credentials.labelled("fake", second.label) is second
-    assert credentials.labelled("fake", "gone") is first
-    assert credentials.labelled("gone", second.label) is None
+    assert credentials.find_by_label("fake", second.label) is second
+    assert credentials.find_by_label("fake", "gone") is first
+    assert credentials.find_by_label("gone", second.label) is None
 
 
 def test_pair_is_shown_as_two_headers() -> None:

@@ -24,9 +24,9 @@ class HealthRecorder:
         """Make a call there."""
         self.healths.begins(ref, RULES)
         if fails:
-            self.healths.failed(ref, RULES)
+            self.healths.note_failure(ref, RULES)
         else:
-            self.healths.succeeded(ref)
+            self.healths.note_success(ref)
 
     def cool_down(self) -> None:
         """Fail until the credential cools down."""
@@ -118,7 +118,7 @@ def test_late_healthy_answer_ends_a_cooldown(recorder: HealthRecorder) -> None:
     """A call that began before the cooldown and is answered in good health ends it."""
     recorder.healths.begins(HERE, RULES)
     recorder.cool_down()
-    recorder.healths.succeeded(HERE)
+    recorder.healths.note_success(HERE)
     assert recorder.healths.may_call(HERE)
     assert recorder.told == [Health.COOLING_DOWN, Health.READY]
 

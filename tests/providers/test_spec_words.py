@@ -163,9 +163,9 @@ def test_absent_fields_have_their_defaults() -> None:
 def test_missing_parts_of_an_address_are_named(odd: Provider) -> None:
     """A partner misses the parts of its address that nobody gave; another address needs none."""
     assert odd.missing == ("region", "project")
-    half = odd.given({"region": "eu", "strange": "x"})
+    half = odd.with_variables({"region": "eu", "strange": "x"})
     assert (half.missing, half.base_url) == (("project",), "https://eu.x.example/{project}/api")
-    whole = half.given({"project": "p-1"})
+    whole = half.with_variables({"project": "p-1"})
     assert (whole.missing, whole.base_url) == ((), "https://eu.x.example/p-1/api")
     assert odd.at("http://127.0.0.1:9/").missing == ()
 
@@ -194,7 +194,7 @@ def test_missing_parts_of_an_address_are_named(odd: Provider) -> None:
 )
 def test_only_known_hosts_may_be_followed(odd: Provider, url: str, *, with_credential: bool, without: bool) -> None:
     """Only named hosts under https, and the partner's own address, may be followed; those of assets without us."""
-    provider = odd.given({"region": "eu", "project": "p"})
+    provider = odd.with_variables({"region": "eu", "project": "p"})
     assert provider.may_follow(url, with_credential=True) is with_credential
     assert provider.may_follow(url, with_credential=False) is without
 

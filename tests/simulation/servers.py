@@ -28,7 +28,7 @@ from fairlead.operations.assets.results import AssetCopier, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import Admitter
-from fairlead.operations.runs.awaited import AwaitedRuns
+from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher

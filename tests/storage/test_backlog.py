@@ -34,7 +34,7 @@ def books(books: Books) -> Books:
 
 def _submit(books: Books, job_id: str, workspace_id: str, at: int) -> None:
     job = Submission(
-        job_id, workspace_id, workflow=jobs.deflated(b"{}"), extra=jobs.deflated(b"{}"), wanted="[]", nodes=1,
+        job_id, workspace_id, workflow=jobs.deflate(b"{}"), extra=jobs.deflate(b"{}"), wanted="[]", nodes=1,
         created_at=at, backlog=100,
     )  # fmt: skip
     books.do(lambda c: write_job_entries(c, [job]))

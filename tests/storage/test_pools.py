@@ -44,7 +44,7 @@ def _release_runs(books: Books, pools: Sequence[str]) -> None:
 
 
 def _release_jobs(books: Books, pools: Sequence[str]) -> None:
-    document = jobs.deflated(b"{}")
+    document = jobs.deflate(b"{}")
     entries = [
         Submission(f"job-{number:03}", LAB, document, document, "[]", 1, NOW, BACKLOG, pool=pool)
         for number, pool in enumerate(pools)

@@ -22,7 +22,7 @@ from fairlead.operations.accounts.authenticate import ApiKey
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace, credit
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.awaited import AwaitedRuns
+from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.work import RunQueue
 from fairlead.operations.work.places import Places

@@ -47,7 +47,7 @@ class _Jobs:
         """Submit jobs that are released at once; what the server that took them in is told."""
         entries = [
             Submission(
-                id_, workspace_id, workflow=jobs.deflated(b'{"1":{}}'), extra=jobs.deflated(b"{}"), wanted='["1"]',
+                id_, workspace_id, workflow=jobs.deflate(b'{"1":{}}'), extra=jobs.deflate(b"{}"), wanted='["1"]',
                 nodes=1, created_at=NOW, backlog=BACKLOG, pool=pool,
             )
             for id_ in ids

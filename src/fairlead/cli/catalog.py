@@ -109,7 +109,7 @@ def prices(folder: str | None, as_page: bool, as_json: bool) -> None:
     Old prices are named on standard error.
     """
     settings = read_settings(catalog=None if folder is None else Path(folder))
-    rows = price_rows(_load(folder).marked_up(settings.markup))
+    rows = price_rows(_load(folder).with_markups(settings.markup))
     if as_page:
         click.echo(page_of(rows), nl=False)
         return

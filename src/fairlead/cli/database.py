@@ -27,21 +27,21 @@ def settings_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add --data and --database to a command, which is called with the `settings` that they lead to."""
 
     @functools.wraps(command)
-    def called(data: str | None, database: str | None, **given: Any) -> None:
+    def call(data: str | None, database: str | None, **given: Any) -> None:
         command(settings=read_settings(data=None if data is None else Path(data), database=database), **given)
 
-    return data_option(called)
+    return data_option(call)
 
 
 def in_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) -> T:
     """Do something with the database of an installation. A fault is printed as one line."""
 
-    async def done() -> T:
+    async def execute() -> T:
         async with opened_database(settings) as database:
             return await work(database)
 
     try:
-        return asyncio.run(done())
+        return asyncio.run(execute())
     except FaultError as error:
         raise click.ClickException(getattr(error.fault, "detail", "") or type(error.fault).__name__) from error
 

@@ -86,7 +86,7 @@ def _show(shown: Demonstration) -> None:
         _print_row(_cells(step))
     click.echo("\nThe refused call, as its caller sees it; it left no trace in the books:")
     click.echo(f"  POST {shown.refusal.path}  {shown.refusal.sent}")
-    click.echo("\n".join(f"  {line}" for line in demonstration.spelled_out(shown.refusal)))
+    click.echo("\n".join(f"  {line}" for line in demonstration.spell_out(shown.refusal)))
     click.echo("\nThe ledger holds the most a run can cost before it starts, and posts what it did cost when it ends:")
     for line in demonstration.ledger_lines(shown):
         click.echo(f"  {line}")

@@ -134,11 +134,11 @@ def steps(shown: Demonstration) -> Iterator[Step]:
     yield _show_refusal(shown)
 
 
-def spelled_out(reply: Reply) -> list[str]:
+def spell_out(reply: Reply) -> list[str]:
     """An answer as `curl -i` would show it: its status, the headers that matter, its JSON."""
     reason = http.client.responses.get(reply.status, "")
     headers = [f"{name}: {reply.headers[name]}" for name in _HEADERS_SHOWN]
-    return [f"HTTP/1.1 {reply.status} {reason}", *headers, *_laid_out(reply.json()).splitlines()]
+    return [f"HTTP/1.1 {reply.status} {reason}", *headers, *_lay_out(reply.json()).splitlines()]
 
 
 def ledger_lines(shown: Demonstration) -> list[str]:
@@ -381,14 +381,14 @@ def _short(name: str) -> str:
     return name if len(name) <= 18 else name[:8] + "…" + name[-9:]  # noqa: PLR2004 -- what the column has room for
 
 
-def _laid_out(value: object, column: int = 0) -> str:
+def _lay_out(value: object, column: int = 0) -> str:
     """JSON on as few lines as fit the page: what does not fit on one is broken after its commas."""
     text = json.dumps(value, ensure_ascii=False)
     if column + len(text) <= _LINE or not isinstance(value, dict | list):
         return text
     if isinstance(value, list):
-        parts, ends = [_laid_out(item, column + 1) for item in value], "[]"
+        parts, ends = [_lay_out(item, column + 1) for item in value], "[]"
     else:
         names = [(json.dumps(name) + ": ", item) for name, item in value.items()]
-        parts, ends = [name + _laid_out(item, column + 1 + len(name)) for name, item in names], "{}"
+        parts, ends = [name + _lay_out(item, column + 1 + len(name)) for name, item in names], "{}"
     return ends[0] + (",\n" + " " * (column + 1)).join(parts) + ends[1]

@@ -192,11 +192,11 @@ def _packs_of(packs: tuple[str, ...], no_packs: bool) -> tuple[str, ...] | None:
 def _run(settings: Settings, workspace: str, work: Callable[[Deployments, str], Awaitable[T]]) -> T:
     """Do something with the deployments of a workspace. A fault is printed as one line."""
 
-    async def done(database: Database) -> T:
+    async def execute(database: Database) -> T:
         return await work(Deployments(database, Clock(), lambda _: None), await find_workspace(database, workspace))
 
     try:
-        return in_database(settings, done)
+        return in_database(settings, execute)
     except DeploymentFaultError as error:
         raise click.ClickException(_words(error.fault)) from error
 

@@ -190,7 +190,7 @@ def _files(outcome: Outcome, folders: Folders) -> list[dict[str, Any]]:
             "file": os.path.relpath(path),
             "bytes": path.stat().st_size,
         }
-        for saved, path in folders.kept()
+        for saved, path in folders.new_files()
     ]
 
 

@@ -297,7 +297,7 @@ def _changes(
     """The rights that were given, as the operation takes them; a limit that is given wins over that of the tier."""
     changes = organization_changes(organization, sso_required=sso_required)
     tiers = tiers_of(settings)
-    changes |= {} if tier is None else _checked("--tier", lambda: tiers.limits_of(tier))
+    changes |= {} if tier is None else _check("--tier", lambda: tiers.limits_of(tier))
     if cap is not None:
         changes["cap"] = from_dollars(cap)
     if in_flight_limit is not None:
@@ -307,7 +307,7 @@ def _changes(
     if commitment_limit is not None:
         changes["commitment_limit"] = None if commitment_limit == "none" else from_dollars(commitment_limit)
     if subscription is not None:
-        changes |= _checked("--subscription", lambda: tiers.subscription(subscription))
+        changes |= _check("--subscription", lambda: tiers.subscription(subscription))
     if models is not None:
         changes["models"] = names_of(models)
     if providers is not None:
@@ -317,7 +317,7 @@ def _changes(
     return changes
 
 
-def _checked(option: str, find: Callable[[], dict[str, object]]) -> dict[str, object]:
+def _check(option: str, find: Callable[[], dict[str, object]]) -> dict[str, object]:
     """The limit of a tier that was given, or what is wrong with the value."""
     try:
         return find()

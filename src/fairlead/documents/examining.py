@@ -14,7 +14,7 @@ from fairlead.documents.outline import (
     Span,
     UnevenDocumentError,
     long_spans,
-    outlined,
+    write_outline,
 )
 from fairlead.documents.redaction import Redactor
 from fairlead.documents.values import has_more_values
@@ -115,7 +115,7 @@ def examine(asked: OfBody, content: bytes) -> Examined:
         if _has_long_number(body):
             return Examined(_LONG_NUMBER)
         spans = _count_spans(content, long_spans(content))
-        outline = outlined(content, spans, asked.nonce)
+        outline = write_outline(content, spans, asked.nonce)
     except FaultError as error:
         fault = error.fault
         return Examined(fault.detail if isinstance(fault, InvalidInput) else str(fault))
@@ -155,7 +155,7 @@ def _outlined_answer(nonce: str, content: bytes) -> ExaminedAnswer:
             found = long_spans(content, long_bytes, keeps_links=True)
             if len(found) <= _SPANS_MAX:
                 spans = _count_spans(content, found)
-                return ExaminedAnswer(outline=outlined(content, spans, nonce).decode(), spans=spans)
+                return ExaminedAnswer(outline=write_outline(content, spans, nonce).decode(), spans=spans)
         except UnevenDocumentError:
             continue
     return ExaminedAnswer(is_uneven=True)

@@ -1,7 +1,7 @@
 """A large document without its long texts: decoding what is left takes milliseconds, whatever the document's size.
 
 A long text is cut out of the bytes and a short mark stands in its place, so that the rest, the outline, can be read and
-rewritten as any document. `LargeDocument.filled` puts the bytes of the texts back where their marks are.
+rewritten as any document. `LargeDocument.fill` puts the bytes of the texts back where their marks are.
 """
 
 import re
@@ -39,8 +39,8 @@ class UnevenDocumentError(Exception):
 class LongText(str):
     """A text whose bytes stay in the document; its length is that of the text.
 
-    No encoder takes it by itself: only one that asks `mark_of` writes its mark, and must have its output `filled`. Code
-    that looks at its beginning, or compares it with shorter texts, finds what it would find in the text itself.
+    No encoder takes it by itself: only one that asks `mark_of` writes its mark, and its output must go through `fill`.
+    Code that looks at its beginning, or compares it with shorter texts, finds what it would find in the text itself.
     """
 
     __slots__ = ("_characters", "_content", "_span", "mark")
@@ -108,7 +108,7 @@ def long_spans(content: bytes, long_bytes: int = LONG_BYTES, *, keeps_links: boo
     return spans
 
 
-def outlined(content: bytes, spans: Sequence[Span], nonce: str) -> bytes:
+def write_outline(content: bytes, spans: Sequence[Span], nonce: str) -> bytes:
     """The document with marks in the place of its long texts. UnevenDocumentError where too much is left of it.
 
     `nonce` is a secret of 32 characters that no document can hold.
@@ -144,7 +144,7 @@ class LargeDocument(NamedTuple):
         texts = (kind(_mark(self.nonce, number), self.content, span) for number, span in enumerate(self.spans))
         return _with_long_texts(value, {text.mark: text for text in texts})
 
-    def filled(self, written: bytes) -> bytes:
+    def fill(self, written: bytes) -> bytes:
         """The encoded outline, with the bytes of the texts in the place of their marks.
 
         It may run in a thread: no step holds the interpreter lock for long.

@@ -60,7 +60,7 @@ class BucketLinks:
         }
         if self._key.token is not None:
             fields["X-Amz-Security-Token"] = self._key.token
-        query = "&".join(f"{_quoted(field)}={_quoted(fields[field])}" for field in sorted(fields))
+        query = "&".join(f"{_quote(field)}={_quote(fields[field])}" for field in sorted(fields))
         path = "/" + quote(f"{self._folder}/{name}", safe="/-_.~")
         request = f"GET\n{path}\n{query}\nhost:{self._host}\n\nhost\nUNSIGNED-PAYLOAD"
         text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
@@ -74,5 +74,5 @@ class BucketLinks:
         return key
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return quote(text, safe="-_.~")

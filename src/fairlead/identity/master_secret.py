@@ -29,7 +29,7 @@ class BadSecretError(ValueError):
 class Secrets(Protocol):
     """The master secrets that are valid at the moment."""
 
-    def known(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
+    def list_all(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
         """The known ones, the current one first. With `fresh` they are read again from their source."""
         ...
 
@@ -49,7 +49,7 @@ class MasterSecret:
         self.id: Final = self.derive("the name of this secret")[:ID_BYTES]
         """Its name in what was sealed with it, which reveals nothing of it."""
 
-    def known(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
+    def list_all(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
         """Itself."""
         del fresh
         return (self,)

@@ -43,11 +43,11 @@ class Sealer:
     @property
     def prefix(self) -> bytes:
         """The prefix of everything that is sealed now."""
-        return _VERSION + self._secrets.known()[0].id
+        return _VERSION + self._secrets.list_all()[0].id
 
     def seal(self, workspace_id: str, what: str, text: str) -> bytes:
         """Seal a text for a workspace and a purpose, such as its provider, under a nonce of its own."""
-        nonce, current = secrets.token_bytes(_NONCE_BYTES), self._secrets.known()[0]
+        nonce, current = secrets.token_bytes(_NONCE_BYTES), self._secrets.list_all()[0]
         sealed = self._cipher(current).encrypt(nonce, text.encode(), _binding(_VERSION, workspace_id, what))
         return _VERSION + current.id + nonce + sealed
 
@@ -70,10 +70,10 @@ class Sealer:
     def _candidates(self, sealed: bytes) -> list[MasterSecret]:
         """The secrets that may have sealed it; an unknown one is looked for at their source."""
         if sealed[:1] == _NAMELESS:
-            return list(self._secrets.known())
+            return list(self._secrets.list_all())
         name = sealed[1:PREFIX_BYTES]
-        found = [secret for secret in self._secrets.known() if secret.id == name]
-        return found or [secret for secret in self._secrets.known(fresh=True) if secret.id == name]
+        found = [secret for secret in self._secrets.list_all() if secret.id == name]
+        return found or [secret for secret in self._secrets.list_all(fresh=True) if secret.id == name]
 
     def _cipher(self, secret: MasterSecret) -> "AESGCM":
         found = self._ciphers.get(secret.id)

@@ -128,7 +128,7 @@ class FixedSecrets:
     def __repr__(self) -> str:
         return "FixedSecrets(…)"
 
-    def known(self, *, fresh: bool = False) -> Sequence[MasterSecret]:
+    def list_all(self, *, fresh: bool = False) -> Sequence[MasterSecret]:
         """The secrets."""
         del fresh
         return self._known
@@ -153,7 +153,7 @@ class SecretFile:
     def __repr__(self) -> str:
         return "SecretFile(…)"
 
-    def known(self, *, fresh: bool = False) -> Sequence[MasterSecret]:
+    def list_all(self, *, fresh: bool = False) -> Sequence[MasterSecret]:
         """The secrets of the file, as it was within the last second, or as it is now."""
         now = self._now()
         if fresh or now - self._looked_at >= _LOOK_SECONDS:
@@ -189,7 +189,7 @@ class DerivedKeys:
 
     def __call__(self) -> Sequence[bytes]:
         """The keys."""
-        known = self._secrets.known()
+        known = self._secrets.list_all()
         if known is not self._of:
             self._keys = tuple(secret.derive(self._purpose) for secret in known)
             self._of = known

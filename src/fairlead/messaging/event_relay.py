@@ -27,7 +27,7 @@ class JobMark(msgspec.Struct, frozen=True):
 class EventRelay(Protocol):
     """Where events are relayed that others have published. Every method belongs to the thread of the event loop."""
 
-    def watched(self) -> Collection[str]:
+    def watched_workspaces(self) -> Collection[str]:
         """The workspaces with subscriptions here."""
         ...
 

@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead.moderation.protocol import FRAME_BYTES_MAX, MODERATOR, Failure, Moderator, Question, Verdict
 from fairlead.processes.child import Child, Program
-from fairlead.processes.rpc import Answer, BadFrameError, Call, Record, framed, receive
+from fairlead.processes.rpc import Answer, BadFrameError, Call, Record, encode_frame, receive
 
 _START_SECONDS: Final = 60.0
 _LINE_MAX: Final = 50
@@ -192,7 +192,7 @@ class _Moderator:
     ) -> T:
         """Call a method of `protocol.Moderator`. NoVerdictError where nothing comes of it."""
         declared = MODERATOR[method.__name__]
-        self._writer.write(framed(Call(1, 0, declared.name, declared.arguments(given, named)), FRAME_BYTES_MAX))
+        self._writer.write(encode_frame(Call(1, 0, declared.name, declared.arguments(given, named)), FRAME_BYTES_MAX))
         try:
             async with asyncio.timeout(seconds):
                 record = await self._receive()

@@ -108,7 +108,7 @@ async def back_up(target: Path, snapshot: Snapshot, source: BackupSource, clock:
     partly = _begin(target)
     now = clock.now_ms()
     tables = await dump_tables(snapshot, partly / _TABLES)
-    names = [name async for name in _named(snapshot, now)]
+    names = [name async for name in _named_blobs(snapshot, now)]
     copied = _Copied()
     for name in names:
         await _copy_blob(source, name, partly / _BLOBS, copied, now)
@@ -137,7 +137,7 @@ def _begin(target: Path) -> Path:
     return partly
 
 
-async def _named(snapshot: Snapshot, now: int) -> AsyncIterator[str]:
+async def _named_blobs(snapshot: Snapshot, now: int) -> AsyncIterator[str]:
     """The blobs that a snapshot names, each once."""
     known = set[str]()
     for kind in KINDS:

@@ -80,7 +80,7 @@ class CatalogKeeper:
         self._offers = _offers(providers)
         self._clock = clock
         self._observe = observe
-        self._seen: Mapping[Path, Fingerprint] = self._seen_in(folders)
+        self._seen: Mapping[Path, Fingerprint] = self._fingerprints(folders)
         self.current: Catalog = self._load()
         self.loaded_at = clock.now_ms()
         """When the catalog in force, and every rate card in it, was read (ms since 1970)."""
@@ -95,7 +95,7 @@ class CatalogKeeper:
 
     def read(self) -> ReadFiles | None:
         """The files as they are now, for `put_in_force`; None for a mistake in them, which is observed."""
-        seen = self._seen_in(self._folders)
+        seen = self._fingerprints(self._folders)
         try:
             return ReadFiles(seen, self._load())
         except BadFileError as error:
@@ -113,17 +113,17 @@ class CatalogKeeper:
         self._observe(CatalogLoaded(read.catalog.build, len(read.catalog.models)))
 
     def _load(self) -> Catalog:
-        return load_catalog(self._folders, self._offers, self._flag).marked_up(self._markups)
+        return load_catalog(self._folders, self._offers, self._flag).with_markups(self._markups)
 
     def reload_if_changed(self) -> None:
         """Reload when a file was added, removed or written since the last check; to be called once a second."""
         self._looks += 1
         folders = self._watched if self._looks % _SHIPPED_EVERY else self._folders
-        if any(self._seen[folder] != seen for folder, seen in self._seen_in(folders).items()):
+        if any(self._seen[folder] != seen for folder, seen in self._fingerprints(folders).items()):
             self.reload()
 
     @staticmethod
-    def _seen_in(folders: Sequence[Path]) -> dict[Path, Fingerprint]:
+    def _fingerprints(folders: Sequence[Path]) -> dict[Path, Fingerprint]:
         return {folder: fingerprint(folder) for folder in folders}
 
     def today(self) -> datetime.date:

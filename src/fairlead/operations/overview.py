@@ -60,7 +60,7 @@ class Overview:
         self._folder = folder
         self._silent_ms = silent_ms
         self._pools = pools
-        self._look = SharedLook(self._seen)
+        self._look = SharedLook(self._read)
 
     async def look(self) -> InstallationSeen:
         """What there is to see within two seconds, without what does not answer by then."""
@@ -70,7 +70,7 @@ class Overview:
         """End a look that is under way."""
         await self._look.close()
 
-    async def _seen(self) -> InstallationSeen:
+    async def _read(self) -> InstallationSeen:
         try:
             disk = await asyncio.to_thread(self._disk)
         except OSError:  # the directory is away, which readiness reports
@@ -78,7 +78,7 @@ class Overview:
         now = self._clock.now_ms()
         read = partial(read_overview, tables=_KINDS, machine_ms=now, silent_ms=self._silent_ms, named=self._pools)
         try:
-            return _seen(await self._database.read(read), disk)
+            return _installation_seen(await self._database.read(read), disk)
         except (DatabaseUnavailableError, OSError):
             return InstallationSeen(disk=disk)
 
@@ -87,7 +87,7 @@ class Overview:
         return DiskSeen(usage.free, usage.total)
 
 
-def _seen(shared: WorkOverview, disk: DiskSeen | None) -> InstallationSeen:
+def _installation_seen(shared: WorkOverview, disk: DiskSeen | None) -> InstallationSeen:
     leases, figures = shared.leases, shared.figures
     return InstallationSeen(
         backlogs=[_backlog(kind, one, shared.now) for kind, backlogs in shared.backlogs.items() for one in backlogs],

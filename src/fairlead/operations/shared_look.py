@@ -27,7 +27,7 @@ class SharedLook(Generic[T]):
         loop = asyncio.get_running_loop()
         look = self._look
         if look is None or (look.done() and loop.time() >= self._good_until):
-            look = self._look = loop.create_task(self._found())
+            look = self._look = loop.create_task(self._find_and_keep())
         await asyncio.wait([look], timeout=_PATIENCE_SECONDS)
         return look.result() if look.done() else None
 
@@ -37,7 +37,7 @@ class SharedLook(Generic[T]):
             self._look.cancel()
             await asyncio.wait([self._look])
 
-    async def _found(self) -> T:
+    async def _find_and_keep(self) -> T:
         try:
             return await self._find()
         finally:

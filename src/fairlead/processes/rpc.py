@@ -159,13 +159,13 @@ def serve(line: socket.socket, methods: Mapping[str, Method], implementation: ob
     with line.makefile("rb") as reader:
         while isinstance(call := read_frame(reader.read, bytes_max), Call):
             value = finish(methods[call.method].call(implementation, call.arguments))
-            line.sendall(framed(Answer(call.number, value), bytes_max))
+            line.sendall(encode_frame(Answer(call.number, value), bytes_max))
 
 
 # Frames.
 
 
-def framed(record: object, bytes_max: int) -> bytearray:
+def encode_frame(record: object, bytes_max: int) -> bytearray:
     """A record as a frame. FrameTooLargeError, or what the encoder raises for a value that cannot travel."""
     frame = bytearray(HEAD_BYTES)
     _ENCODER.encode_into(record, frame, HEAD_BYTES)

@@ -120,7 +120,7 @@ class LargeAnswer(LargeDocument):
 
     __slots__ = ()
 
-    def decoded(self, outline: bytes) -> object:
+    def decode(self, outline: bytes) -> object:
         """The decoded outline, or a changed one, with the long texts."""
         return self.with_texts(_decode(outline), _AnswerText)
 
@@ -180,7 +180,7 @@ class AnswerDecoder:
         if not found.is_json:
             return ReadReply(clean.status, clean.headers, clean.content)
         large = LargeAnswer(clean.content, found.outline.encode(), found.spans, asked.nonce)
-        return ReadReply(clean.status, clean.headers, clean.content, large.decoded(large.outline), large)
+        return ReadReply(clean.status, clean.headers, clean.content, large.decode(large.outline), large)
 
 
 def _decode(content: bytes) -> object:
@@ -287,7 +287,7 @@ def _failed_poll(reply: ReadReply) -> Failed:
     return Failed(ProviderError(upstream=Upstream(reply.status)), reply.status, Reached.ACCEPTED)
 
 
-def sanitized(text: object) -> str | None:
+def sanitize(text: object) -> str | None:
     """A partner's words made safe to show: one line, no control characters, no URLs with their queries, bounded."""
     if not isinstance(text, str):
         return None
@@ -311,7 +311,7 @@ def _read_sign(
         if (sign.calls is not None and call.name not in sign.calls) or not all_hold(sign.when, answer):
             continue
         if is_taken or sign.means is not Meaning.CANCELLED:
-            return Failed(_meant(sign, reply, answer), reply.status, _how_far(reply))
+            return Failed(_fault_of_sign(sign, reply, answer), reply.status, _how_far(reply))
     return None
 
 
@@ -320,7 +320,7 @@ def _how_far(reply: ReadReply) -> Reached:
     return Reached.UNKNOWN if reply.status in _OUT_OF_TIME else Reached.REFUSED
 
 
-def _meant(sign: Sign, reply: ReadReply, answer: object) -> Fault:
+def _fault_of_sign(sign: Sign, reply: ReadReply, answer: object) -> Fault:
     reason = _text_at(answer, sign.reason)
     match sign.means:
         case Meaning.INVALID:
@@ -435,4 +435,4 @@ def _unreadable(reply: ReadReply) -> Failed:
 
 
 def _text_at(answer: object, pointer: Pointer | None) -> str | None:
-    return None if pointer is None else sanitized(first(answer, pointer))
+    return None if pointer is None else sanitize(first(answer, pointer))

@@ -55,7 +55,7 @@ class Attempts:
             reading = await self._exchange.send(order, credential)
             if type(reading) is not Failed:
                 if is_ours and ref in failing:
-                    self._healths.succeeded(ref)
+                    self._healths.note_success(ref)
                 return reading
             if is_ours:  # a caller's own credential says nothing of the partner's health for ours
                 self._note(ref, provider, reading)
@@ -96,9 +96,9 @@ class Attempts:
     def _note(self, ref: CredentialRef, provider: Provider, failed: Failed) -> None:
         """Record what a failed attempt says about the partner's health."""
         if tells_of_the_partner(failed):
-            self._healths.failed(ref, provider.cooldown)
+            self._healths.note_failure(ref, provider.cooldown)
         else:
-            self._healths.succeeded(ref)
+            self._healths.note_success(ref)
 
     def _may(self, provider: str, credential: Credential) -> bool:
         return self._healths.may_call((provider, credential.label))

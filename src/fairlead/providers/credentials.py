@@ -177,7 +177,7 @@ class Credentials:
         chosen.credit -= sum(one.weight for one in usable)
         return chosen
 
-    def labelled(self, provider: str, label: str) -> Credential | None:
+    def find_by_label(self, provider: str, label: str) -> Credential | None:
         """The credential that work was taken under; any other of the partner where that one was removed."""
         known = self._known.get(provider, ())
         return next((one for one in known if one.label == label), known[0] if known else None)

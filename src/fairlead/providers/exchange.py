@@ -51,7 +51,7 @@ _OF_A_CREDENTIAL: Final = frozenset({401, 402, 403})
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-def _unnoted() -> None:
+def _note_nothing() -> None:
     """The default for callers that do not count polls."""
 
 
@@ -118,7 +118,7 @@ class Exchange:
         found = self._call(provider, call)
         return found is not None and found.protocol is Protocol.SYNC_BYTES
 
-    def stored(self, provider: str, place: str) -> tuple[str, Mapping[str, str]] | None:
+    def locate_stored(self, provider: str, place: str) -> tuple[str, Mapping[str, str]] | None:
         """The address and the headers for reading what a partner has written to the operator's storage."""
         found = self.providers[provider]
         address = None if found.storage is None else address_of(found.storage, place)
@@ -165,7 +165,7 @@ class Exchange:
             path = _fill_in(call.path, parts) if "{" in call.path else call.path
             url = provider.base_url + (with_query(path, query) if query else path)
             shown = credential.fixed
-            headers |= self._shown(credential, "POST", url, headers, body) if shown is None else shown
+            headers |= self._credential_headers(credential, "POST", url, headers, body) if shown is None else shown
             sending = self._transport.send("POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit)
             answered = await sending
         except BadCredentialError as error:
@@ -179,7 +179,7 @@ class Exchange:
             return replace(reading, credential=credential.label)
         return reading if type(reading) is Completed else self._of_credential(provider, credential, reading)
 
-    async def follow(self, order: Order, work: Work, note_poll: Callable[[], object] = _unnoted) -> Outcome:
+    async def follow(self, order: Order, work: Work, note_poll: Callable[[], object] = _note_nothing) -> Outcome:
         """Poll submitted work until it ends, or until the provider file says to give up; each poll calls `note_poll`.
 
         Work that is given up on is undecided: it may be followed again.
@@ -222,7 +222,7 @@ class Exchange:
         """What it takes to ask about work that was taken, or why that cannot be done."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
-        shown = order.credential or self._credentials.labelled(order.provider, work.credential)
+        shown = order.credential or self._credentials.find_by_label(order.provider, work.credential)
         if shown is None:
             return _of_accepted(_not_configured(provider))
         if call.polling is None:
@@ -295,7 +295,7 @@ class Exchange:
         if body is None and asking.method != "GET":  # some servers refuse a type without a body, others no length
             headers.pop("Content-Type", None)
             body = b""
-        headers |= self._shown(credential, asking.method, url, headers, body)
+        headers |= self._credential_headers(credential, asking.method, url, headers, body)
         try:
             answered = await self._transport.send(
                 asking.method,
@@ -324,7 +324,7 @@ class Exchange:
         detail = f"The provider refused your own key for {provider.name} with status {status}."
         return msgspec.structs.replace(outcome, fault=msgspec.structs.replace(outcome.fault, detail=detail))
 
-    def _shown(
+    def _credential_headers(
         self, credential: Credential, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> dict[str, str]:
         """The headers that show a credential with a request that is otherwise complete; BadCredentialError."""

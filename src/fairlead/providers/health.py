@@ -65,13 +65,13 @@ class Healths:
             record.probing_until = self._now() + cooldown.seconds
             self._tell(ref, Health.PROBING)
 
-    def succeeded(self, ref: CredentialRef) -> None:
+    def note_success(self, ref: CredentialRef) -> None:
         """A call was answered in a way that shows that the partner works."""
         record = self.failing.pop(ref, None)
         if record is not None and record.cooldown_until > 0.0:
             self._tell(ref, Health.READY)
 
-    def failed(self, ref: CredentialRef, cooldown: Cooldown) -> None:
+    def note_failure(self, ref: CredentialRef, cooldown: Cooldown) -> None:
         """A call failed because of the partner."""
         record = self.failing.setdefault(ref, Failures())
         record.number += 1

@@ -233,7 +233,7 @@ class Provider(msgspec.Struct, frozen=True):
         """The same partner at another address: a proxy, a region, a program on this machine."""
         return replace(self, base_url=base_url.rstrip("/"))
 
-    def given(self, variables: Mapping[str, str]) -> "Provider":
+    def with_variables(self, variables: Mapping[str, str]) -> "Provider":
         """The same partner with parts of its address filled in."""
         address = self.base_url
         for name in self.variables:

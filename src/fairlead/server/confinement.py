@@ -131,12 +131,12 @@ def _refusal(settings: Settings, report: Report) -> str | None:
 def _policies(settings: Settings, base: Policy, groups: ControlGroups | None, report: Report) -> HostPolicies:
     counts_memory = any(one.name == MEMORY and "control group" in one.detail for one in report.mechanisms)
 
-    def filtered(policy: Policy) -> Policy:
+    def filter_calls(policy: Policy) -> Policy:
         try:
             return with_filter(policy, shared_memory=counts_memory)
         except ConfinementError:  # already reported as missing
             return policy
 
     networked = settings.engine_network
-    opened = filtered(msgspec.structs.replace(base, network=True)) if networked else None
-    return HostPolicies(filtered(base), opened, networked, groups)
+    opened = filter_calls(msgspec.structs.replace(base, network=True)) if networked else None
+    return HostPolicies(filter_calls(base), opened, networked, groups)

@@ -51,7 +51,7 @@ class Drain:
         """Whether something is under way."""
         return any(is_busy() for is_busy in self._busy)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """What is left of the time, in seconds; begins the stop, if it has not begun."""
         self.begin()
         return max(0.0, (self._until or 0.0) - time.monotonic())
@@ -59,4 +59,4 @@ class Drain:
     @property
     def is_half_over(self) -> bool:
         """Whether it is time to take no more calls, so that those under way can end."""
-        return self.left() <= self._seconds / 2
+        return self.seconds_left() <= self._seconds / 2

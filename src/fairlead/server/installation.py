@@ -80,7 +80,7 @@ def _with_address(settings: Settings, provider: Provider) -> Provider:
     named = provider.at(settings.provider_base_url_of(option) or provider.base_url)
     spelled = {name: f"{option}_{name}" for name in provider.variables}
     options = settings.provider_options
-    given = named.given({name: options[full] for name, full in spelled.items() if full in options})
+    given = named.with_variables({name: options[full] for name, full in spelled.items() if full in options})
     place = options.get(f"{option}_storage")
     if place is None or "storage" in provider.variables:
         return given
@@ -310,7 +310,7 @@ def partners(settings: Settings, local: tuple[str, str] | None, simulator: str |
     secrets = {name: _secrets(settings, name) for name in providers}
     if simulator is not None:
         providers = {name: _at_simulator(provider, simulator) for name, provider in providers.items()}
-        secrets = {name: _shown_to_simulator(provider) for name, provider in providers.items()}
+        secrets = {name: _simulator_secrets(provider) for name, provider in providers.items()}
     if local is not None:
         providers[LOCAL] = providers[LOCAL].at(local[0])
         secrets[LOCAL] = (Secret(local[1]),)
@@ -328,14 +328,14 @@ def _at_simulator(provider: Provider, simulator: str) -> Provider:
 
     A token that only a real account could sign is replaced by a plain one, and pauses between polls are short.
     """
-    filled = provider.given(dict.fromkeys(provider.variables, "simulated"))
+    filled = provider.with_variables(dict.fromkeys(provider.variables, "simulated"))
     if filled.auth.algorithm == "RS256":
         filled = replace(filled, auth=Auth(Scheme.HEADER, prefix="Bearer "))
-    filled = replace(filled, calls={name: _polled_often(call) for name, call in filled.calls.items()})
+    filled = replace(filled, calls={name: _poll_often(call) for name, call in filled.calls.items()})
     return filled.at(f"{simulator}/{provider.name}{urlsplit(filled.base_url).path}")
 
 
-def _polled_often(call: Call) -> Call:
+def _poll_often(call: Call) -> Call:
     """A call with short pauses between polls."""
     if call.polling is None:
         return call
@@ -343,5 +343,5 @@ def _polled_often(call: Call) -> Call:
     return replace(call, polling=replace(call.polling, every=every, at_most_every=every))
 
 
-def _shown_to_simulator(provider: Provider) -> tuple[Secret, ...]:
+def _simulator_secrets(provider: Provider) -> tuple[Secret, ...]:
     return (Secret(_SIMULATED.get(provider.auth.scheme, "")),)

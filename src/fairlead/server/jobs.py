@@ -146,7 +146,7 @@ async def ready_jobs(
     worker = WorkLoop(queue, working.places, base.observe, chores)
     listen_for_released(base.messaging.wakeups, Topic.JOB_RELEASED, worker.tell, stack)
     listen_for_cancelled(base.messaging.wakeups, Topic.JOB_CANCELLED, working.executor.interrupt_all, stack)
-    stack.push_async_callback(lambda: working.executor.drain(drain.left()))
+    stack.push_async_callback(lambda: working.executor.drain(drain.seconds_left()))
     start_background(stack, worker.work())
     drain.tell(worker.stop)
     drain.tell(working.executor.stop, lambda: bool(working.executor.job_ids()))

@@ -22,7 +22,7 @@ from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.clock import new_id
 from fairlead.operations.partners import Partners
 from fairlead.operations.runs.admit import Admitter
-from fairlead.operations.runs.awaited import AwaitedRuns
+from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
@@ -111,7 +111,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     working = _working(settings, base, stack)
     metrics.in_flight.set_function(lambda: working.executor.under_way)
     metrics.journals.append(lambda: working.journal.entries_waiting)
-    stack.push_async_callback(lambda: working.executor.drain(drain.left()))
+    stack.push_async_callback(lambda: working.executor.drain(drain.seconds_left()))
     throughput, collectable_ms = Throughput(), int(settings.results_hours * HOUR_MS)
     presence = _presence(settings, base, working)
     queue = _queue(settings, base, working, presence, throughput)
@@ -300,7 +300,7 @@ def _dispatcher(
         observe,
         limit=settings.asset_limit_mib * 1024 * 1024,
         lifetime=settings.asset_lifetime_hours * 3600,
-        stored=exchange.stored,
+        stored=exchange.locate_stored,
     )
     return Dispatcher(attempts, exchange, copier, base.clock, observe)
 

@@ -67,7 +67,7 @@ class WebServer(uvicorn.Server):
             await self._pause(self.drain.pause_seconds)
             self.drain.begin()
             await self._go_on(self.drain)
-            self.config.timeout_graceful_shutdown = max(1, math.ceil(self.drain.left()))
+            self.config.timeout_graceful_shutdown = max(1, math.ceil(self.drain.seconds_left()))
         await super().shutdown(sockets)
         if self.server_state.tasks:
             await asyncio.wait(self.server_state.tasks, timeout=FAREWELL_SECONDS)

@@ -137,7 +137,7 @@ def publish_release(
     connection: Connection, workspace_id: str, deployment_id: str, packs: PackSet, now: int, most: int
 ) -> Release:
     """Add a release to a deployment, which starts it where it is stopped; DeploymentFaultError."""
-    deployment = _locked(connection, workspace_id, deployment_id)
+    deployment = _lock_existing(connection, workspace_id, deployment_id)
     if deployment.last_release >= most:
         raise DeploymentFaultError(TooManyDeployments("releases of the deployment", most))
     version = deployment.last_release + 1
@@ -154,13 +154,13 @@ def list_releases(connection: Connection, workspace_id: str, deployment_id: str)
 
 def stop_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> Deployment:
     """Have a deployment take no more jobs; those it has go on. DeploymentFaultError."""
-    _move(connection, _locked(connection, workspace_id, deployment_id), DeploymentEvent.STOP, now)
+    _move(connection, _lock_existing(connection, workspace_id, deployment_id), DeploymentEvent.STOP, now)
     return get_deployment(connection, workspace_id, deployment_id)
 
 
 def start_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> Deployment:
     """Prepare a stopped deployment again, with a release that failed where none serves. DeploymentFaultError."""
-    deployment = _locked(connection, workspace_id, deployment_id)
+    deployment = _lock_existing(connection, workspace_id, deployment_id)
     if deployment.state is DeploymentState.STOPPED and deployment.serving is None:
         newest = and_(releases.c.deployment_id == deployment_id, releases.c.version == deployment.last_release)
         restarted = {"state": ReleaseState.PREPARING.value, "reason": None, "settled_at": None}
@@ -173,7 +173,7 @@ def change_pool(
     connection: Connection, workspace_id: str, deployment_id: str, pool: str | None, now: int
 ) -> Deployment:
     """Give a deployment a pool of its own, or none, for the jobs that it takes from now on. DeploymentFaultError."""
-    _locked(connection, workspace_id, deployment_id)
+    _lock_existing(connection, workspace_id, deployment_id)
     changes = {"pool": pool, "updated_at": now}
     connection.execute(update(deployments).where(deployments.c.id == deployment_id).values(changes))
     return get_deployment(connection, workspace_id, deployment_id)
@@ -181,7 +181,7 @@ def change_pool(
 
 def delete_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> None:
     """Delete a deployment; callers of `abandoned_jobs` end its jobs. DeploymentFaultError."""
-    _locked(connection, workspace_id, deployment_id)
+    _lock_existing(connection, workspace_id, deployment_id)
     gone = {"deleted_at": now, "updated_at": now}
     connection.execute(update(deployments).where(deployments.c.id == deployment_id).values(gone))
 
@@ -307,7 +307,7 @@ def _insert_release(connection: Connection, deployment_id: str, version: int, pa
     connection.execute(insert(releases).values(**values, state=ReleaseState.PREPARING.value))
 
 
-def _locked(connection: Connection, workspace_id: str, deployment_id: str) -> Deployment:
+def _lock_existing(connection: Connection, workspace_id: str, deployment_id: str) -> Deployment:
     """A deployment that nobody else changes before this transaction has ended; DeploymentFaultError."""
     found = _lock(connection, _is(workspace_id, deployment_id))
     if found is None:

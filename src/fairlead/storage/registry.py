@@ -282,7 +282,7 @@ def find_archive(connection: Connection, node_id: str, version: str) -> Workflow
 
 def find_version(connection: Connection, node_id: str, version: str | None) -> NodeVersion | None:
     """A version of a node that may be shown, the one published last where none is named; None where there is none."""
-    listed = _listed().where(published_nodes.c.id == node_id)
+    listed = _listed_nodes().where(published_nodes.c.id == node_id)
     if connection.execute(listed).first() is None:
         return None
     found = select(*_VERSIONS).where(node_versions.c.node_id == node_id, _IS_PUBLISHED)
@@ -331,7 +331,7 @@ def list_publishers(connection: Connection, after: str, limit: int) -> Sequence[
 
 def find_node(connection: Connection, node_id: str) -> PublishedNode | None:
     """A node that may be shown; None where it or its publisher is banned, deleted or unknown."""
-    rows = connection.execute(_listed().where(published_nodes.c.id == node_id)).mappings().all()
+    rows = connection.execute(_listed_nodes().where(published_nodes.c.id == node_id)).mappings().all()
     return next(iter(_with_latest(connection, rows)), None)
 
 
@@ -342,7 +342,9 @@ def list_nodes(
 
     The first `offset` of those are skipped.
     """
-    found = _listed().where(published_nodes.c.id > after).order_by(published_nodes.c.id).limit(limit).offset(offset)
+    found = (
+        _listed_nodes().where(published_nodes.c.id > after).order_by(published_nodes.c.id).limit(limit).offset(offset)
+    )
     if publisher_id is not None:
         found = found.where(published_nodes.c.publisher_id == publisher_id)
     return _with_latest(connection, connection.execute(found.where(*_has(words))).mappings().all())
@@ -452,7 +454,7 @@ def _owner_of(connection: Connection, kind: Kind, id_: str) -> tuple[str, str] |
     return None if row is None else (row[0], row[1])
 
 
-def _listed() -> Select[*tuple[object, ...]]:
+def _listed_nodes() -> Select[*tuple[object, ...]]:
     return _NODES.join(publishers, publishers.c.id == published_nodes.c.publisher_id).where(_IS_LISTED)
 
 

@@ -15,7 +15,7 @@ _LEVEL = {"rain": 0.16, "sea": 0.30, "wind": 0.22}
 """The deviation of each sound, where the peak of the music is 1."""
 
 
-def named(prompt: str) -> tuple[str, ...]:
+def find_sounds(prompt: str) -> tuple[str, ...]:
     """Return the sounds that a prompt names; what it negates is not heard."""
     subject = read(prompt)
     is_by_the_sea = not {"sea", "beach", "island"}.isdisjoint(subject.places)
@@ -29,7 +29,7 @@ def ambience(prompt: str, rng: np.random.Generator, rate: int, samples: int) -> 
     """Return the sounds a prompt names as two channels, for music whose peak is 1."""
     mix = np.zeros((2, samples), dtype=np.float32)
     times = np.arange(samples, dtype=np.float32) / np.float32(rate)
-    for sound in named(prompt):
+    for sound in find_sounds(prompt):
         low, high = {"rain": (900.0, 9000.0), "sea": (60.0, 900.0), "wind": (120.0, 500.0)}[sound]
         noise = _band(rng, rate, samples, low, high)
         if sound != "rain":

@@ -108,7 +108,7 @@ def _changes(prompt: str) -> list[Change]:
             found.append(change)
     if "black and white" in prompt.lower() and _mono not in found:
         found.append(_mono)
-    if palettes.named(prompt) is not None and _mono not in found:
+    if palettes.find_palette(prompt) is not None and _mono not in found:
         found.insert(0, _grade)
     return found or [_mood]
 

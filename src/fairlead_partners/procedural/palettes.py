@@ -83,7 +83,7 @@ class Palette(msgspec.Struct, frozen=True):
         return np.take(self.ramp, index, axis=0)
 
 
-def named(prompt: str) -> Palette | None:
+def find_palette(prompt: str) -> Palette | None:
     """Return the palette of the first word that has one; a second such word gives its accent."""
     found = [_SAME.get(word, word) for word in words(prompt)]
     names = [name for name in found if name in _STOPS]
@@ -95,7 +95,7 @@ def named(prompt: str) -> Palette | None:
 
 def choose(prompt: str, rng: np.random.Generator) -> Palette:
     """Return the palette the words ask for, or one by chance."""
-    palette = named(prompt)
+    palette = find_palette(prompt)
     drawn = str(rng.choice(list(_STOPS)))
     return _palette(_STOPS[drawn], _STOPS[drawn]) if palette is None else palette
 

@@ -50,8 +50,8 @@ def check(request: UpscaleRequest) -> None:
         if width * height > PICTURE_PIXELS_MAX:
             raise _refuse("image", f"must have at most {PICTURE_PIXELS_MAX:,} pixels")
         return
-    with _opened(request.video or "") as capture:
-        _check_clip(_described(capture), request.scale)
+    with _open_clip(request.video or "") as capture:
+        _check_clip(_describe(capture), request.scale)
 
 
 def enlarge(request: UpscaleRequest, path: Path, goes_on: Callable[[float], bool]) -> Made:
@@ -69,8 +69,8 @@ def enlarge(request: UpscaleRequest, path: Path, goes_on: Callable[[float], bool
 
 def _enlarge_clip(request: UpscaleRequest, path: Path, goes_on: Callable[[float], bool]) -> Made:
     scale = request.scale
-    with _opened(request.video or "") as capture:
-        clip = _described(capture)
+    with _open_clip(request.video or "") as capture:
+        clip = _describe(capture)
         width, height = _even(clip.width * scale), _even(clip.height * scale)
         writer = open_writer(path, clip.fps, width, height)
         done = 0
@@ -108,7 +108,7 @@ def _frames(capture: cv2.VideoCapture, clip: _Clip) -> Iterator[Pixels]:
 
 
 @contextmanager
-def _opened(uri: str) -> Iterator[cv2.VideoCapture]:
+def _open_clip(uri: str) -> Iterator[cv2.VideoCapture]:
     """Open a clip in a data URI; Problem 422 when it is none."""
     kind, _, encoded = uri.partition(",")
     if kind != _CLIP:
@@ -132,7 +132,7 @@ def _opened(uri: str) -> Iterator[cv2.VideoCapture]:
             capture.release()
 
 
-def _described(capture: cv2.VideoCapture) -> _Clip:
+def _describe(capture: cv2.VideoCapture) -> _Clip:
     """Return what a clip says of itself; Problem 422 when it cannot be decoded."""
     if not capture.isOpened():
         raise _refuse("video", "could not be decoded")

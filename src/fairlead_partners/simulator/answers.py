@@ -35,7 +35,7 @@ def retry_headers(problem: Problem) -> tuple[tuple[str, str], ...]:
     return (("retry-after", problem.retry_after),) if problem.retry_after else ()
 
 
-def said(problem: Problem, words: Mapping[ProblemKind, str]) -> str:
+def words_of(problem: Problem, words: Mapping[ProblemKind, str]) -> str:
     """Return the vendor's words for the kind of problem, or else those of the problem."""
     return words.get(problem.kind) or problem.message or "Something went wrong."
 

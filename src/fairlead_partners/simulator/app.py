@@ -42,7 +42,7 @@ def build(*, task_seconds: float = 0.3, clock: Clock | None = None, vendors: Seq
         Path("/healthz", _healthz),
         Path("/files/{token}/{name}", memory.files.serve, methods=["GET"]),
         Path("/_simulator/faults", control.faults, methods=["GET", "POST", "DELETE"]),
-        Path("/_simulator/calls", control.received, methods=["GET", "DELETE"]),
+        Path("/_simulator/calls", control.list_received, methods=["GET", "DELETE"]),
         Path("/_simulator/providers", control.names, methods=["GET"]),
         Mount("", Sites(sites)),
     ]
@@ -89,7 +89,7 @@ class Control:
             return JSONResponse({"error": str(error)}, 422)
         return JSONResponse({"faults": self.orders.documents()}, 201 if request.method == "POST" else 200)
 
-    async def received(self, request: Request) -> Response:
+    async def list_received(self, request: Request) -> Response:
         """List the calls received, or clear the list."""
         provider = request.query_params.get("provider")
         if request.method == "DELETE":

@@ -10,7 +10,7 @@ from .vendor import Call
 Authorize = Callable[[Call], str | None]
 
 
-def accepted(key: str) -> str | None:
+def check_key(key: str) -> str | None:
     """Say what is wrong with a key, if anything."""
     if not key.strip():
         return "Missing API key."
@@ -21,7 +21,7 @@ def header_key(name: str) -> Authorize:
     """Take the key from a header of its own, such as `x-key`."""
 
     def authorize(call: Call) -> str | None:
-        return accepted(call.headers.get(name, ""))
+        return check_key(call.headers.get(name, ""))
 
     return authorize
 
@@ -31,7 +31,7 @@ def scheme(word: str) -> Authorize:
 
     def authorize(call: Call) -> str | None:
         given, _, key = call.headers.get("authorization", "").partition(" ")
-        return accepted(key if given.lower() == word.lower() else "")
+        return check_key(key if given.lower() == word.lower() else "")
 
     return authorize
 

@@ -45,7 +45,7 @@ class Task(msgspec.Struct, eq=False):
 
     def __post_init__(self) -> None:
         """Note when it began, on both clocks, and let go of the long strings: pictures nobody looks at."""
-        self.request = shortened(self.request)
+        self.request = shorten(self.request)
         self.weight = len(json.dumps(self.request))
         self.born = self.clock.monotonic()
         self.created = self.clock.wall()
@@ -85,15 +85,15 @@ class Task(msgspec.Struct, eq=False):
         return True
 
 
-def shortened(value: object) -> Any:
+def shorten(value: object) -> Any:
     """Cut the strings in a JSON value to 8192 characters."""
     match value:
         case str():
             return value[:TEXT_CHARACTERS_MAX]
         case dict():
-            return {name: shortened(inner) for name, inner in value.items()}
+            return {name: shorten(inner) for name, inner in value.items()}
         case list():
-            return [shortened(inner) for inner in value]
+            return [shorten(inner) for inner in value]
         case _:
             return value
 

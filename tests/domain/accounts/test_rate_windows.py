@@ -113,7 +113,7 @@ class _Shared:
         meter = self.meters[which]
         handed_out = meter.unwritten()
         self.counts.update(dict(handed_out))
-        meter.written({key: self.counts[key] for key, _ in handed_out})
+        meter.note_written({key: self.counts[key] for key, _ in handed_out})
 
 
 @pytest.mark.req("R-23")
@@ -143,7 +143,7 @@ def test_request_during_the_write_is_written_next() -> None:
     meter.count(NOW)
     ((key, first),) = meter.unwritten()
     meter.count(NOW)
-    meter.written({key: 4})
+    meter.note_written({key: 4})
     assert (first, meter.unwritten()) == (1, [(key, 1)])
     assert _refused(meter, NOW).limit == 5
 
@@ -154,7 +154,7 @@ def test_late_count_of_a_past_window_is_ignored() -> None:
     meter.count(NOW)
     ((key, _),) = meter.unwritten()
     assert meter.count(NOW + 60_000) is None
-    meter.written({key: 9})
+    meter.note_written({key: 9})
     assert meter.unwritten() == [(WindowKey("lab", "minute", NOW + 60_000), 1)]
 
 
@@ -163,6 +163,6 @@ def test_quota_spent_by_all_servers_is_spent_here() -> None:
     meter: Any = _meter(5)
     meter.count(NOW)
     ((key, _),) = meter.unwritten()
-    meter.written({key: 5})
+    meter.note_written({key: 5})
     assert _refused(meter, NOW) == RateLimited("minute", 5, 60)
     assert meter.count(NOW + 60_000) is None

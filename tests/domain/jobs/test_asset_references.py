@@ -9,7 +9,7 @@ from fairlead.domain.jobs.asset_references import (
     REFERENCES_MAX,
     AssetReference,
     references_in,
-    told_of_assets,
+    refusal_of_assets,
     with_names,
 )
 
@@ -64,7 +64,7 @@ def test_counting_references_stops_one_past_the_limit() -> None:
 @pytest.mark.parametrize(("count", "truncated"), [(50, False), (51, True)])
 def test_refusal_names_at_most_fifty_nodes(count: int, *, truncated: bool) -> None:
     """Fifty nodes are named, and it is said where there are more."""
-    told = told_of_assets([AssetReference(str(number), "A", ID) for number in range(count)])
+    told = refusal_of_assets([AssetReference(str(number), "A", ID) for number in range(count)])
     assert told.code == "missing_asset"
     assert len(told.details["node_errors"]) == 50
     assert told.details.get("node_errors_truncated", False) is truncated

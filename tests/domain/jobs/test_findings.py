@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.domain.jobs.faults import InvalidWorkflow
-from fairlead.domain.jobs.findings import findings_of, told_of_engine
+from fairlead.domain.jobs.findings import findings_of, refusal_of_engine
 
 
 def details(workflow: Any, *known: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_missing_asset_is_told_only_when_nothing_else_is_wrong() -> None:
     other = {"type": "required_input_missing", "message": "m", "details": "", "extra_info": {}}
 
     def told(node_errors: dict[str, Any], *missing: str) -> tuple[str, Any]:
-        found = told_of_engine(InvalidWorkflow({"message": "m"}, node_errors, frozenset(missing)))
+        found = refusal_of_engine(InvalidWorkflow({"message": "m"}, node_errors, frozenset(missing)))
         return found.code, found.details
 
     one = {"class_type": "LoadImage", "errors": [gone]}

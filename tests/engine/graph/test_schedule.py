@@ -41,7 +41,7 @@ def test_every_node_is_executed_once_after_what_it_needs(needs: Needs, chance: r
             assert set(_names(needs[int(node_id)])) <= set(done)
             taken.append(node_id)
         done.append(taken.pop(chance.randrange(len(taken))))
-        schedule.done(done[-1])
+        schedule.finish(done[-1])
     assert sorted(done) == sorted(map(str, needs))
 
 
@@ -61,7 +61,7 @@ def test_node_that_asks_for_more_comes_again(needs: Needs, chance: random.Random
             continue
         assert set(_names(needs[int(taken)])) <= done
         done.add(taken)
-        schedule.done(taken)
+        schedule.finish(taken)
     assert done == set(map(str, needs))
 
 
@@ -69,7 +69,7 @@ def _drained(schedule: Schedule) -> list[str]:
     order = []
     while (node := schedule.take(is_concurrent=False)) is not None:
         order.append(node)
-        schedule.done(node)
+        schedule.finish(node)
     return order
 
 

@@ -41,7 +41,7 @@ class FolderCallbacks:
         """Take note."""
         self.shown.append(shown)
 
-    async def caught_up(self) -> None:
+    async def catch_up(self) -> None:
         """Count."""
         self.caught_up_times += 1
 

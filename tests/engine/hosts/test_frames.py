@@ -29,7 +29,7 @@ from fairlead.processes.rpc import (
     Call,
     FrameReader,
     FrameTooLargeError,
-    framed,
+    encode_frame,
     methods_of,
     read_record,
 )
@@ -43,7 +43,7 @@ _RECORDS = [Call(0, 3, "tell", [_EVENTS]), Answer(3, Ended(Failed(_FAILURE)))]
 @given(st.lists(st.integers(1, 9), min_size=1))
 def test_pieces_of_any_size_give_the_same_records(sizes: list[int]) -> None:
     """Pieces of any sizes give the same records."""
-    content = b"".join(framed(record, FRAME_BYTES_MAX) for record in _RECORDS)
+    content = b"".join(encode_frame(record, FRAME_BYTES_MAX) for record in _RECORDS)
     reader, heard = FrameReader(1_000), []
     while content:
         size = sizes[len(content) % len(sizes)]
@@ -93,7 +93,7 @@ def test_frame_that_is_too_long_is_refused_by_its_length() -> None:
     with pytest.raises(BadFrameError):
         FrameReader(10).feed(b"\0\0\0\x0b")
     with pytest.raises(FrameTooLargeError):
-        framed(Call(1, 0, "check", [b"x" * 100]), 100)
+        encode_frame(Call(1, 0, "check", [b"x" * 100]), 100)
 
 
 def test_order_of_a_server_is_read_as_it_was_sent() -> None:
@@ -105,7 +105,7 @@ def test_order_of_a_server_is_read_as_it_was_sent() -> None:
 
     execute = HOST_SERVICE["execute"]
     given = b"{}", ["1"], b"{}"
-    order = read_record(bytes(framed(Call(1, 0, "execute", execute.arguments((*given, None), {})), 100))[4:])
+    order = read_record(bytes(encode_frame(Call(1, 0, "execute", execute.arguments((*given, None), {})), 100))[4:])
     assert isinstance(order, Call)
     assert asyncio.run(execute.call(Host(), order.arguments, "callbacks")) == (*given, "callbacks")
 

@@ -11,7 +11,7 @@ import pytest
 from engine.hosts.engines import FolderCallbacks
 from fairlead.engine.hosts.connection import HostConnection
 from fairlead.engine.hosts.service import FRAME_BYTES_MAX, HOST_SERVICE, JOB_CALLS, HostService
-from fairlead.processes.rpc import Answer, BadArgumentsError, Call, Declined, FrameReader, framed, read_record
+from fairlead.processes.rpc import Answer, BadArgumentsError, Call, Declined, FrameReader, encode_frame, read_record
 
 _LONG: Final = "a" * 8_193
 
@@ -48,7 +48,7 @@ async def _asked(folder: Path, method: str, arguments: Any, *, checks: bool = Fa
             heard += reader.feed(await loop.sock_recv(theirs, 2**16))
         return read_record(heard[1])
 
-    await loop.sock_sendall(theirs, framed(Call(7, 1, method, arguments), FRAME_BYTES_MAX))
+    await loop.sock_sendall(theirs, encode_frame(Call(7, 1, method, arguments), FRAME_BYTES_MAX))
     answering = asyncio.ensure_future(answered())
     await asyncio.wait([answering, ended], return_when=asyncio.FIRST_COMPLETED)
     result = ended.result() if ended.done() else answering.result()
@@ -127,7 +127,7 @@ def test_check_asks_for_nothing_but_files(tmp_path: Path, method: str) -> None:
     assert "may not" in asyncio.run(_asked(tmp_path, method, [], checks=True))
 
 
-@pytest.mark.parametrize("method", ["tell", "show", "caught_up", "_own_file", "__init__"])
+@pytest.mark.parametrize("method", ["tell", "show", "catch_up", "_own_file", "__init__"])
 def test_job_asks_for_nothing_but_what_is_declared(tmp_path: Path, method: str) -> None:
     """A host that calls anything else while it executes a job, or wants an answer to a notice, is ended."""
     assert "may not" in asyncio.run(_asked(tmp_path, method, []))

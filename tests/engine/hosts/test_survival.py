@@ -22,7 +22,7 @@ from fairlead.engine.hosts.notes import EngineUnavailableError, HostNote, HostNo
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import FRAME_BYTES_MAX, Checked, Ended, Execute, LoadedNodes, Render
 from fairlead.engine.hosts.templates import HostSettings, Service
-from fairlead.processes.rpc import Answer, Call, framed
+from fairlead.processes.rpc import Answer, Call, encode_frame
 from servers import is_alive, killed_at_last
 from waiting import until
 
@@ -64,7 +64,7 @@ def test_programs_of_a_node_end_with_its_host(engine: Engine) -> None:
 
 
 def _said(record: object) -> bytes:
-    return bytes(framed(record, FRAME_BYTES_MAX))
+    return bytes(encode_frame(record, FRAME_BYTES_MAX))
 
 
 def _question(number: int, about: int) -> bytes:
@@ -171,7 +171,7 @@ def test_interrupt_that_comes_after_the_end_leaves_the_host_alone(engine: Engine
         host = await engine.hosts._templates.host((), "late", Service("execute"))
         order = Execute("late", json.dumps(_WORKS).encode(), ["2"], b"{}")
         execution = HostedExecution(order, callbacks, 30.0, 0.0)
-        assert await execution.held(host) == Succeeded()
+        assert await execution.run_on(host) == Succeeded()
         execution.interrupt()
         for _ in range(10):
             await asyncio.sleep(0)
@@ -377,7 +377,7 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
 
         class Callbacks:
             def tell(self, events): pass
-            async def caught_up(self): pass
+            async def catch_up(self): pass
 
         async def main():
             notes = []

@@ -128,7 +128,7 @@ def test_new_file_is_invisible_until_it_is_whole(folders: Folders, root: Path) -
         "whole",
         {"filename": "x_00001_.png", "subfolder": "deep/er", "type": "temp"},
     )
-    assert list(folders.kept()) == [(file, final)]
+    assert list(folders.new_files()) == [(file, final)]
     dropped, _ = folders.new_file("deep/er/x", "png", "temp", {})
     dropped.write_text("half")
     folders.discard(dropped)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.engine.nodes.logic import both, either, negate, switched
+from fairlead.engine.nodes.logic import both, choose_side, either, negate
 from fairlead.engine.nodes.node import definition_of
 
 
@@ -32,12 +32,12 @@ def test_not_negates_truth() -> None:
 
 def test_switch_takes_the_side_it_is_set_to() -> None:
     """The switch gives the side it is set to."""
-    assert (switched(True, "no", "yes"), switched(False, "no", "yes")) == ("yes", "no")  # noqa: FBT003 -- a node's input
+    assert (choose_side(True, "no", "yes"), choose_side(False, "no", "yes")) == ("yes", "no")  # noqa: FBT003 -- a node's input
 
 
 def test_switch_needs_only_one_side() -> None:
     """Only the side that is taken is needed, and none once it is known."""
-    needed = definition_of(switched).needed
+    needed = definition_of(choose_side).needed
     assert needed is not None
     assert needed(switch=True, on_false=None, on_true=None) == ["on_true"]
     assert needed(switch=False, on_false=None, on_true=None) == ["on_false"]
@@ -47,5 +47,5 @@ def test_switch_needs_only_one_side() -> None:
 
 def test_sides_of_the_switch_are_lazy() -> None:
     """Both sides are lazy; the switch itself is not."""
-    lazy = {given.name: given.is_lazy for given in definition_of(switched).inputs}
+    lazy = {given.name: given.is_lazy for given in definition_of(choose_side).inputs}
     assert lazy == {"switch": False, "on_false": True, "on_true": True}

@@ -28,7 +28,7 @@ def test_drawing_of_many_openings_is_saved_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [" " * _MANY, " " * _MANY + "[output", "[output]" * (_MANY // 8)])
 def test_name_of_many_spaces_is_looked_at_once(name: str) -> None:
     """Which spaces belong to a name would be tried from each of them on."""
-    kind, bare = PackFolders(None, ()).named(name)
+    kind, bare = PackFolders(None, ()).parse_name(name)
     assert kind == ("output" if name.endswith("]") else "input")
     assert name.startswith(bare)
 
@@ -36,8 +36,8 @@ def test_name_of_many_spaces_is_looked_at_once(name: str) -> None:
 def test_annotation_is_taken_off_a_name_with_its_spaces() -> None:
     """What the annotation means has not changed."""
     folders = PackFolders(None, ())
-    assert folders.named("a b.png  [temp]") == ("temp", "a b.png")
-    assert folders.named("a b.png [other]") == ("input", "a b.png [other]")
+    assert folders.parse_name("a b.png  [temp]") == ("temp", "a b.png")
+    assert folders.parse_name("a b.png [other]") == ("input", "a b.png [other]")
 
 
 def test_many_choices_of_many_are_no_square() -> None:

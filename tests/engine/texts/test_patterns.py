@@ -23,7 +23,7 @@ def test_endless_pattern_is_ended_in_time() -> None:
 def test_ended_pattern_does_not_end_the_next_one() -> None:
     """After one was ended the next is answered."""
     with pytest.raises(ValueError, match="more than"):
-        _ENDLESS.replaced_in(_LONG_A, "x")
+        _ENDLESS.replace_in(_LONG_A, "x")
     assert Pattern("b").is_in(_LONG_A)
 
 
@@ -48,7 +48,7 @@ def test_each_thread_gets_its_own_answer() -> None:
     wrong: list[int] = []
 
     def ask(number: int) -> None:
-        answers = [Pattern(r"\d+").found_in(f"a{number}b") for _ in range(20)]
+        answers = [Pattern(r"\d+").find_in(f"a{number}b") for _ in range(20)]
         wrong.extend(number for answer in answers if answer != [str(number)])
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
@@ -70,7 +70,7 @@ def test_faulty_pattern_is_refused(source: str) -> None:
 def test_faulty_replacement_is_refused(replacement: str) -> None:
     """A replacement that names a group there is not says so."""
     with pytest.raises(FaultyPatternError, match="The pattern cannot be used"):
-        Pattern("(a)").replaced_in("a", replacement)
+        Pattern("(a)").replace_in("a", replacement)
 
 
 @given(
@@ -82,10 +82,10 @@ def test_answers_are_those_of_python(source: str, text: str) -> None:
     """Searching, finding and replacing are what Python's own module gives."""
     pattern, own = Pattern(source), re.compile(source)
     assert pattern.is_in(text) == (own.search(text) is not None)
-    assert pattern.found_in(text, 0) == [match[0] for match in own.finditer(text)]
-    assert pattern.replaced_in(text, "<>") == own.sub("<>", text)
+    assert pattern.find_in(text, 0) == [match[0] for match in own.finditer(text)]
+    assert pattern.replace_in(text, "<>") == own.sub("<>", text)
     if own.groups <= 1:
-        assert pattern.found_in(text) == own.findall(text)
+        assert pattern.find_in(text) == own.findall(text)
 
 
 def test_flags_are_passed_on() -> None:
@@ -101,7 +101,7 @@ def test_flags_are_passed_on() -> None:
 def test_any_text_passes_the_pipe() -> None:
     """Any text goes there and back."""
     text = "\ud800 \r\n\x00\u2028 \U0001f600"
-    assert Pattern("(?s).*").found_in(text, count=1) == [text]
+    assert Pattern("(?s).*").find_in(text, count=1) == [text]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_result_of_a_pattern_is_bounded(source: str, replacement: str | None) ->
     """What a pattern gives is bounded, though each match, or the replacement, is small."""
     pattern, text = Pattern(source), "a" * 20_000
     with pytest.raises(ValueError, match="more than 10,000,000 characters"):
-        _ = pattern.found_in(text) if replacement is None else pattern.replaced_in(text, replacement)
+        _ = pattern.find_in(text) if replacement is None else pattern.replace_in(text, replacement)
 
 
 @pytest.mark.parametrize(("pattern", "text"), [("a" * 10_001, ""), ("a", "a" * 1_000_001)])
@@ -125,4 +125,4 @@ def test_length_of_pattern_and_text_is_bounded(pattern: str, text: str) -> None:
 def test_length_of_a_replacement_is_bounded() -> None:
     """A replacement that is too long is refused."""
     with pytest.raises(ValueError, match="The replacement has 1,000,001"):
-        Pattern("a").replaced_in("a", "b" * 1_000_001)
+        Pattern("a").replace_in("a", "b" * 1_000_001)

@@ -93,14 +93,14 @@ def test_caller_is_remembered_for_a_moment(authenticator: Authenticator, key: An
     guarded.refusals = 1
     assert run(authenticator.authenticate(ApiKey(key.text))) is first
     assert guarded.refused == 0
-    assert authenticator.remembered(ApiKey(key.text)) is first
+    assert authenticator.recall(ApiKey(key.text)) is first
 
 
 def test_refused_caller_is_never_remembered(authenticator: Authenticator, refusal: Refusal) -> None:
     """Nobody is remembered who was refused, and a token is never taken for a key."""
     refusal(ApiKey("flk_wrong"))
     for credential in (None, ApiKey("flk_wrong"), token()):
-        assert authenticator.remembered(credential) is None
+        assert authenticator.recall(credential) is None
 
 
 @pytest.mark.req("R-37", "R-38")
@@ -129,7 +129,7 @@ def test_number_of_remembered_callers_is_bounded(
     keys = [run(issue_key(guarded, "lab", "", None, "flk_", CLOCK)) for _ in range(3)]
     for issued in keys:
         run(authenticator.authenticate(ApiKey(issued.text)))
-    assert [authenticator.remembered(ApiKey(issued.text)) is None for issued in keys] == [True, False, False]
+    assert [authenticator.recall(ApiKey(issued.text)) is None for issued in keys] == [True, False, False]
 
 
 @pytest.mark.req("R-37")

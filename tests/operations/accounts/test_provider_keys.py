@@ -155,9 +155,9 @@ def test_new_key_is_known_at_once(
     keys: ProviderKeys, authenticator: Authenticator, credential: ApiKey, lab: str, run: Run
 ) -> None:
     """In the process that changed a key, the very next call knows it: nothing older is remembered."""
-    assert authenticator.remembered(credential) is not None
+    assert authenticator.recall(credential) is not None
     run(keys.put(lab, "acme", KEY))
-    assert authenticator.remembered(credential) is None
+    assert authenticator.recall(credential) is None
     assert run(authenticator.authenticate(credential)).own_keys == {"acme"}
     run(keys.delete(lab, "acme"))
     assert run(authenticator.authenticate(credential)).own_keys == frozenset()
@@ -178,7 +178,7 @@ def test_slow_read_does_not_bring_an_old_key_back(
 
     guarded.read = slow_read  # type: ignore[method-assign]
     run(authenticator.authenticate(credential))
-    assert authenticator.remembered(credential) is None
+    assert authenticator.recall(credential) is None
 
 
 def test_change_of_one_workspace_leaves_the_others_remembered(
@@ -187,6 +187,6 @@ def test_change_of_one_workspace_leaves_the_others_remembered(
     """A change of one workspace costs the others nothing."""
     run(authenticator.authenticate(credential))
     authenticator.forget("another")
-    assert authenticator.remembered(credential) is not None
+    assert authenticator.recall(credential) is not None
     authenticator.forget(lab)
-    assert authenticator.remembered(credential) is None
+    assert authenticator.recall(credential) is None

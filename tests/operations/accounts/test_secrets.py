@@ -187,14 +187,14 @@ def test_servers_learn_of_a_rotation_from_their_file(tmp_path: Path) -> None:
     path, now = tmp_path / "secret-key", [0.0]
     first, second = (SecretFile(path, make=True, now=lambda: now[0]) for _ in range(2))
     write_ring(path, rotate_ring(read_ring(path), NOW))
-    assert [one.id for one in second.known()] == [one.id for one in first.known()]
+    assert [one.id for one in second.list_all()] == [one.id for one in first.list_all()]
     now[0] += 1
-    current, former = first.known()
-    assert second.known(fresh=True)[0].id == current.id != former.id
+    current, former = first.list_all()
+    assert second.list_all(fresh=True)[0].id == current.id != former.id
     write_ring(path, without_former(rotate_ring(read_ring(path), NOW)))
     path.chmod(0o644)
     now[0] += 1
-    assert first.known()[0].id == current.id, "a file that cannot be used changes nothing"
+    assert first.list_all()[0].id == current.id, "a file that cannot be used changes nothing"
     path.chmod(0o600)
     sealed = Sealer(SecretFile(path, make=False)).seal("w", "acme", "text")
     assert Sealer(first).open("w", "acme", sealed) == "text"

@@ -125,12 +125,12 @@ def test_references_are_bounded(room: Room, run: Run) -> None:
         one = {"__type": "core/ASSET", "info": {"id": asset.id}}
         inputs = {"a": [one] * REFERENCES_MAX}
         workflow = json.dumps({"1": {"class_type": "A", "inputs": inputs}}).encode()
-        resolved = await room.assets.resolved(ME, NewJob(workflow))
+        resolved = await room.assets.resolve(ME, NewJob(workflow))
         assert json.loads(resolved.workflow)["1"]["inputs"]["a"] == ["a.png"] * REFERENCES_MAX
         assert resolved.files == [asset.id]
         inputs["a"].append(one)
         with pytest.raises(JobFaultError) as raised:
-            await room.assets.resolved(ME, NewJob(json.dumps({"1": {"class_type": "A", "inputs": inputs}}).encode()))
+            await room.assets.resolve(ME, NewJob(json.dumps({"1": {"class_type": "A", "inputs": inputs}}).encode()))
         assert isinstance(raised.value.fault, BadSubmission)
 
     run(check())

@@ -48,7 +48,7 @@ from fairlead.storage.blobs.store import AdoptedBlob, BlobsUnavailableError
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.tables import job_events, jobs, workflow_files
 from fairlead.storage.jobs.entries import JobJournal, write_job_entries
-from fairlead.storage.jobs.jobs import inflated
+from fairlead.storage.jobs.jobs import inflate
 from fairlead.storage.work.journal import Journal
 from fake_partner import FakePartner
 from operations.assets.test_files import PNG, Cabinet
@@ -451,7 +451,7 @@ def test_job_whose_nodes_show_too_much_ends_with_the_bound(start: Callable[..., 
     assert run(site.ended()).exception_type == "TooMuchOutputError"
     (row,) = books.rows("SELECT outputs, failure FROM jobs")
     assert "more than 2 MiB" in json.loads(row["failure"])["failure"]["message"]
-    assert {node: shown["ui"] for node, shown in json.loads(inflated(row["outputs"])).items()} == {"1": most}
+    assert {node: shown["ui"] for node, shown in json.loads(inflate(row["outputs"])).items()} == {"1": most}
     events = [json.loads(event["data"]) for event in books.rows("SELECT data FROM job_events ORDER BY number")]
     assert [(event["place"]["node"], event["ui"]) for event in events if event["type"] == "Executed"] == [("1", most)]
     assert interrupted == [JOB]

@@ -36,7 +36,7 @@ from fairlead.operations.jobs.follow import JobFollower
 from fairlead.operations.jobs.work import WAITED_TOO_LONG
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.jobs.entries import write_job_entries
-from fairlead.storage.jobs.jobs import deflated
+from fairlead.storage.jobs.jobs import deflate
 from storage.bookings import LAB, NOW, Books
 
 pytestmark = pytest.mark.req("M-04")
@@ -85,7 +85,7 @@ class Scene:
 
 def submission(job: str = "job", server_id: str | None = _OTHER) -> Submission:
     """Return a job that a server submits, and executes where it is named."""
-    document = deflated(b"{}")
+    document = deflate(b"{}")
     return Submission(job, LAB, document, document, "[]", nodes=2, created_at=NOW, backlog=10, server_id=server_id)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from domain.every_fault import EVERY
 from fairlead.domain.faults import Fault, InputRejected, ModelNotFound, Violation
-from fairlead.operations.jobs.model_faults import declined
+from fairlead.operations.jobs.model_faults import decline
 
 pytestmark = pytest.mark.req("C-12")
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.req("C-12")
 @pytest.mark.parametrize("fault", EVERY, ids=lambda fault: type(fault).__name__)
 def test_every_fault_has_a_kind_and_a_sentence(fault: Fault) -> None:
     """Nobody is told less than what the router would say, and nothing that only the log may know."""
-    error = declined(fault)
+    error = decline(fault)
     assert error.exception_type.endswith("Error")
     assert len(error.message) > 3
     assert "None" not in error.message
@@ -33,4 +33,4 @@ def test_every_fault_has_a_kind_and_a_sentence(fault: Fault) -> None:
 )
 def test_message_says_how_to_correct_the_request(fault: Fault, words: str) -> None:
     """The first fields that are wrong, and what to use instead."""
-    assert declined(fault).message == words
+    assert decline(fault).message == words

@@ -21,7 +21,7 @@ from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.jobs.model_files import FILES_MAX, ModelFiles
 from fairlead.operations.jobs.models import INTERRUPTED, ModelRunner
 from fairlead.operations.jobs.patience import Patience
-from fairlead.operations.runs.awaited import AwaitedRuns
+from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.storage.blobs.store import BlobsUnavailableError
 from operations.queueing import gate_of

@@ -23,7 +23,7 @@ from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.storage.db.database import Database
 from fairlead.storage.jobs.entries import write_job_entries
-from fairlead.storage.jobs.jobs import deflated
+from fairlead.storage.jobs.jobs import deflate
 from operations.asset_room import Room
 from storage.bookings import LAB, NOW, Books
 
@@ -63,7 +63,7 @@ def test_watch_notices_a_job_that_ended_elsewhere(
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(watching, "_SILENCE_SECONDS", 0.03)
     books.open(jobs_limit=1)
-    document = deflated(b"{}")
+    document = deflate(b"{}")
     watcher = _watcher(database, tmp_path, alone=alone)
 
     def write(entry: JobEntry) -> None:

@@ -128,7 +128,7 @@ def test_workspace_with_its_share_is_refused_at_once_and_others_wait(run: Run) -
         assert server.places.refuses("calm")
         for _ in range(_PRESSED // 2):
             server.places.admissions.give_back("flood")
-        assert server.places.admissions.held_by("calm") == _PRESSED // 2
+        assert server.places.admissions.count_held("calm") == _PRESSED // 2
         await server.close()
 
     run(scenario())
@@ -164,7 +164,7 @@ def test_workspace_has_one_run_where_many_wait(run: Run) -> None:
         assert server.places.refuses("new")
         server.drain_to_pressed("flood")
         server.places.admissions.give_back("flood")
-        assert server.places.admissions.held_by("new") == 1
+        assert server.places.admissions.count_held("new") == 1
         await server.close()
 
     run(scenario())

@@ -116,7 +116,7 @@ def test_workspace_has_limits_of_its_own(books: Books) -> None:
     _keep(books, _file(1, 1_000), StorageLimits(bytes=100))
     books.do(lambda c: set_limits(c, LAB, {"bytes_limit": None, "files_limit": 7}))
     usage = books.do(lambda c: usage_of(c, LAB))
-    assert (usage, usage.exceeded(StorageLimits(bytes=100))) == (StorageUsage(1_000, 1, None, 7), ("bytes", 100))
+    assert (usage, usage.find_exceeded(StorageLimits(bytes=100))) == (StorageUsage(1_000, 1, None, 7), ("bytes", 100))
 
 
 def test_uploads_at_once_do_not_pass_the_limit_together(books: Books, database: Database, run: Run) -> None:

@@ -44,7 +44,7 @@ def added(books: Books, new: WorkflowFile) -> WorkflowFile:
 
 def needing(books: Books, *files: str) -> None:
     """Submit a job that names files."""
-    document = jobs.deflated(b"{}")
+    document = jobs.deflate(b"{}")
     entry = Submission("job", LAB, document, document, "[]", nodes=1, created_at=NOW, backlog=10, files=files)
     books.do(lambda c: write_job_entries(c, [entry]))
 

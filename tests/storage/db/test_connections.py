@@ -29,7 +29,7 @@ def connections(postgresql_url: str, run: Run) -> Iterator[Connections]:
 
 async def _backend(connections: Connections) -> int:
     """The id of the process of PostgreSQL that serves the next connection lent."""
-    async with connections.lent() as (_, driver):
+    async with connections.lend() as (_, driver):
         found: int = driver.get_server_pid()
         return found
 
@@ -39,8 +39,8 @@ def test_connection_used_last_is_lent_again(connections: Connections, run: Run) 
 
     async def backends() -> tuple[set[int], int, int]:
         alone = {await _backend(connections) for _ in range(3)}
-        async with connections.lent():
-            async with connections.lent() as (_, driver):
+        async with connections.lend():
+            async with connections.lend() as (_, driver):
                 second = driver.get_server_pid()
             again = await _backend(connections)
         return alone, second, again
@@ -55,8 +55,8 @@ def test_nobody_waits_longer_than_the_bound_for_a_connection(connections: Connec
     """Where all are in use another borrower is refused, and has one as soon as one is given back."""
 
     async def borrow() -> int:
-        async with connections.lent():
-            async with connections.lent():
+        async with connections.lend():
+            async with connections.lend():
                 with pytest.raises(PoolTimeoutError, match="all 2 connections to the database are in use"):
                     await _backend(connections)
             return await _backend(connections)
@@ -68,7 +68,7 @@ def test_connection_in_an_open_transaction_is_not_lent_again(connections: Connec
     """What one borrower has begun and not ended is not part of what the next one does."""
 
     async def leave() -> tuple[int, int]:
-        async with connections.lent() as (_, driver):
+        async with connections.lend() as (_, driver):
             await driver.execute("BEGIN")
             left = driver.get_server_pid()
         return left, await _backend(connections)
@@ -84,7 +84,7 @@ def test_connection_of_a_cancelled_borrower_is_not_lent_again(connections: Conne
         held: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         async def hold() -> None:
-            async with connections.lent() as (_, driver):
+            async with connections.lend() as (_, driver):
                 held.set_result(driver.get_server_pid())
                 await asyncio.Event().wait()
 
@@ -111,7 +111,7 @@ def test_connection_given_back_after_the_end_is_closed(connections: Connections,
     """Those in use when the database is closed are not kept."""
 
     async def outlive() -> bool:
-        async with connections.lent() as (_, driver):
+        async with connections.lend() as (_, driver):
             await connections.close()
         closed: bool = driver.is_closed()
         return closed

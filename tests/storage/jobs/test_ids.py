@@ -235,7 +235,7 @@ def test_id_chosen_before_the_migration_is_kept(empty_database_url: str) -> None
         config.attributes["connection"] = connection
         command.upgrade(config, "0009")
         connection.execute(_OLD_WORKSPACE, [{"id": LAB, "active": 1}, {"id": OTHER, "active": 0}])
-        connection.execute(_OLD_JOB, {"id": CHOSEN, "body": jobs.deflated(b"{}")})
+        connection.execute(_OLD_JOB, {"id": CHOSEN, "body": jobs.deflate(b"{}")})
 
     async def go() -> tuple[list[Any], Job | None]:
         async with opened(empty_database_url) as database:

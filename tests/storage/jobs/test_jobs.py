@@ -42,7 +42,7 @@ BOSS: Final = Actor(ActorKind.MEMBER, "boss-id", "Boss", "203.0.113.7")
 def submission(job_id: str, workspace_id: str = LAB, **changes: Any) -> Submission:
     """Return a small job of the lab."""
     usual: dict[str, Any] = {
-        "workflow": jobs.deflated(b'{"1":{}}'), "extra": jobs.deflated(b"{}"), "wanted": '["1"]', "nodes": 1,
+        "workflow": jobs.deflate(b'{"1":{}}'), "extra": jobs.deflate(b"{}"), "wanted": '["1"]', "nodes": 1,
         "created_at": NOW, "backlog": 100,
     }  # fmt: skip
     return Submission(job_id, workspace_id, **{**usual, **changes})
@@ -56,7 +56,7 @@ def claim(job_id: str, server_id: str = SERVER) -> Claim:
 def ending(job_id: str, state: JobState = JobState.SUCCEEDED, attempt: int = 1, **changes: Any) -> JobEnding:
     """Return the end of a job of the lab."""
     usual: dict[str, Any] = {
-        "outputs": jobs.deflated(b"{}"), "failure": None, "progress": "{}", "events": (), "at": NOW + 5,
+        "outputs": jobs.deflate(b"{}"), "failure": None, "progress": "{}", "events": (), "at": NOW + 5,
         "expires_at": NOW + KEPT,
     }  # fmt: skip
     return JobEnding(job_id, LAB, attempt, state, **{**usual, **changes})
@@ -194,7 +194,7 @@ def test_waiting_job_is_cancelled_at_once_and_a_running_one_is_asked_to_stop(boo
     assert verdicts(books, cancel("b"), cancel("a")) == [
         Moved(JobState.CANCELED, "b"), Moved(JobState.CANCELING, "a", SERVER),
     ]  # fmt: skip
-    assert books.do(lambda c: jobs.QUEUE.cancelled(c, SERVER)) == ["a"]
+    assert books.do(lambda c: jobs.QUEUE.find_cancelled(c, SERVER)) == ["a"]
     assert verdicts(books, cancel("a"), cancel("b")) == [Superseded(), Superseded()]
     assert released(written(books, ending("a", JobState.CANCELED))) == [("c", LAB)]
     assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED, "c"), Superseded()]
@@ -277,8 +277,8 @@ def test_job_that_is_executed_for_too_long_expires_once(books: Books) -> None:
 def test_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
     """Its documents are kept deflated and read as they were; its events come in order."""
     events = (NewEvent(2, "Succeeded", b'{"type":"Succeeded"}', NOW + 5), NewEvent(1, "Started", b"{}", NOW + 2))
-    written(books, submission("a", workflow=jobs.deflated(b'{"9":{}}'), server_id=SERVER))
-    written(books, ending("a", outputs=jobs.deflated(b'{"9":{"ui":{}}}'), events=events))
+    written(books, submission("a", workflow=jobs.deflate(b'{"9":{}}'), server_id=SERVER))
+    written(books, ending("a", outputs=jobs.deflate(b'{"9":{"ui":{}}}'), events=events))
     found = books.do(lambda c: jobs.find_job(c, LAB, "a", whole=True))
     assert (found.workflow, found.outputs, found.wanted) == (b'{"9":{}}', b'{"9":{"ui":{}}}', ("1",))
     assert [event.kind for event in books.do(lambda c: jobs.events_of(c, LAB, "a"))] == ["Started", "Succeeded"]
@@ -288,8 +288,8 @@ def test_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
 def test_document_is_read_as_it_was_whatever_its_size(size: int) -> None:
     """Small ones are kept as they are, with eleven bytes around them; larger ones are compressed."""
     document = b"[1]" * (size // 3) + b"x" * (size % 3)
-    kept = jobs.deflated(document)
-    assert jobs.inflated(kept) == document
+    kept = jobs.deflate(document)
+    assert jobs.inflate(kept) == document
     assert len(kept) <= min(size, 512) + 11
 
 
@@ -317,7 +317,7 @@ def test_only_jobs_of_silent_servers_are_found(books: Books) -> None:
     books.sql("INSERT INTO servers (id, seen_at) VALUES ('living', :now), ('silent', :then)", now=NOW, then=NOW - 100)
     orphans = books.do(lambda c: jobs.QUEUE.orphans(c, "mine", NOW - 50, 10))
     assert [(orphan.id, orphan.attempt) for orphan in orphans] == [("b", 1)]
-    assert [stray.id for stray in books.do(lambda c: jobs.QUEUE.owned(c, "living", NOW + 1))] == ["a"]
+    assert [stray.id for stray in books.do(lambda c: jobs.QUEUE.find_owned(c, "living", NOW + 1))] == ["a"]
 
 
 def test_jobs_are_forgotten_when_their_time_is_up(books: Books) -> None:

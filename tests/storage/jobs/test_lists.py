@@ -22,7 +22,7 @@ def submission(
     job_id: str, labels: Mapping[str, str] | None = None, workspace_id: str = LAB, **more: Any
 ) -> Submission:
     """Return a small job."""
-    document = jobs.deflated(b"{}")
+    document = jobs.deflate(b"{}")
     usual: dict[str, Any] = {"nodes": 1, "created_at": NOW, "backlog": 10_000, "labels": labels or {}}
     return Submission(job_id, workspace_id, document, document, '["1"]', **{**usual, **more})
 

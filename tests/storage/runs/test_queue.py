@@ -301,10 +301,10 @@ def test_run_under_way_is_not_withdrawn(books: Books) -> None:
         None, CancelNoted("server-2"), CancelNoted("server-2"),
     ]  # fmt: skip
     assert (books.state()["state"], books.state()["cancel_requested_at"]) == ("accepted", NOW + 2)
-    assert books.do(lambda c: queue.QUEUE.cancelled(c, "server-2")) == ["run-1"]
-    assert books.do(lambda c: queue.QUEUE.cancelled(c, "server-1")) == []
+    assert books.do(lambda c: queue.QUEUE.find_cancelled(c, "server-2")) == ["run-1"]
+    assert books.do(lambda c: queue.QUEUE.find_cancelled(c, "server-1")) == []
     assert books.write(settlement()) == [None]
-    assert books.do(lambda c: queue.QUEUE.cancelled(c, "server-2")) == []
+    assert books.do(lambda c: queue.QUEUE.find_cancelled(c, "server-2")) == []
     assert books.write(withdrawal("run-1")) == [HasEnded()]
 
 

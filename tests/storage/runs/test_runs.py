@@ -418,6 +418,6 @@ def test_stray_is_listed_with_its_key(books: Books) -> None:
     books.write(
         admission("run-1", key=key("k")), admission("run-2", created_at=NOW + 9), admission("run-3", server_id="x")
     )
-    strays = books.do(lambda c: QUEUE.owned(c, SERVER, NOW + 1))
+    strays = books.do(lambda c: QUEUE.find_owned(c, SERVER, NOW + 1))
     assert strays == [OwnedWork("run-1", LAB, 1)]
     assert books.do(lambda c: runs.find_stray(c, "run-1")) == Stray("run-1", LAB, 1, "v1", "k")

@@ -41,10 +41,10 @@ class AuditLogHandlers(msgspec.Struct, frozen=True):
         )
         page = await list_entries(self.database, wanted, limit_of(request))
         before = None if page.before is None else str(page.before)
-        return answer(page_of([_shown(entry) for entry in page.entries], _WHICH, before))
+        return answer(page_of([_show(entry) for entry in page.entries], _WHICH, before))
 
 
-def _shown(entry: AuditEntry) -> AuditEntryShown:
+def _show(entry: AuditEntry) -> AuditEntryShown:
     return {
         "id": entry.id,
         "at": as_time(entry.at),

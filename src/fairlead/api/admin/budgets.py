@@ -50,7 +50,7 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
             self.database, workspace.id, self.clock, after_of(request, which), limit + 1
         )
         after = found[limit - 1].id if len(found) > limit else None
-        return answer(page_of([_shown(one) for one in found[:limit]], which, after))
+        return answer(page_of([_show(one) for one in found[:limit]], which, after))
 
     async def create_budget(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/budgets`: a budget, which begins with what its period has cost so far."""
@@ -58,7 +58,7 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
         budget = Budget(_amount(body.limit), body.period)
         draft = BudgetDraft(body.scope, body.subject or "", budget, body.thresholds, body.is_enforced)
         made = await operations.create_budget(self.database, workspace.id, draft, actor_of(request), self.clock)
-        return answer(_shown(made), _CREATED)
+        return answer(_show(made), _CREATED)
 
     async def change_budget(self, request: Request) -> Response:
         """`PATCH /workspaces/{workspace}/budgets/{budget_id}`: other figures; runs that were admitted go on."""
@@ -69,7 +69,7 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
         changed = await operations.change_budget(
             self.database, workspace.id, budget_id, changes, actor_of(request), self.clock
         )
-        return answer(_shown(changed))
+        return answer(_show(changed))
 
     async def delete_budget(self, request: Request) -> Response:
         """`DELETE /workspaces/{workspace}/budgets/{budget_id}`: it no longer refuses runs."""
@@ -116,7 +116,7 @@ def _amount(text: str) -> int:
         raise FieldError("limit", f"{error}.") from error
 
 
-def _shown(one: BudgetRecord) -> BudgetShown:
+def _show(one: BudgetRecord) -> BudgetShown:
     return {
         "id": one.id,
         "scope": one.scope.value,

@@ -98,32 +98,32 @@ class DeploymentHandlers(msgspec.Struct, frozen=True):
     async def list_deployments(self, request: Request) -> Response:
         """`GET /workspaces/{workspace}/deployments`: all of them, the newest first; there are at most a hundred."""
         found = await self.deployments.all(workspace_of(request).id)
-        return answer(page_of([_shown(one) for one in found], "deployments", None))
+        return answer(page_of([_show(one) for one in found], "deployments", None))
 
     async def create_deployment(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/deployments`: a deployment whose id begins with its name."""
         new, by = await read_body(request, NewDeployment), actor_of(request)
         kinds = None if new.token_kinds is None else tuple(new.token_kinds)
         made = await self.deployments.create(workspace_of(request).id, new.name, new.packs, by, kinds, new.pool)
-        return answer(_shown(made), _CREATED)
+        return answer(_show(made), _CREATED)
 
     async def show_deployment(self, request: Request) -> Response:
         """`GET /workspaces/{workspace}/deployments/{deployment_id}`: one of them."""
-        return answer(_shown(await self.deployments.one(workspace_of(request).id, _id(request))))
+        return answer(_show(await self.deployments.one(workspace_of(request).id, _id(request))))
 
     async def change_deployment(self, request: Request) -> Response:
         """`PATCH …/{deployment_id}`: another pool; jobs that it has taken stay in theirs."""
         change, by = await read_body(request, DeploymentChange), actor_of(request)
         changed = await self.deployments.change_pool(workspace_of(request).id, _id(request), change.pool, by)
-        return answer(_shown(changed))
+        return answer(_show(changed))
 
     async def stop_deployment(self, request: Request) -> Response:
         """`POST …/{deployment_id}/stop`: it takes no more jobs, those it has go on."""
-        return answer(_shown(await self.deployments.stop(workspace_of(request).id, _id(request), actor_of(request))))
+        return answer(_show(await self.deployments.stop(workspace_of(request).id, _id(request), actor_of(request))))
 
     async def start_deployment(self, request: Request) -> Response:
         """`POST …/{deployment_id}/start`: a stopped one is made ready again."""
-        return answer(_shown(await self.deployments.start(workspace_of(request).id, _id(request), actor_of(request))))
+        return answer(_show(await self.deployments.start(workspace_of(request).id, _id(request), actor_of(request))))
 
     async def delete_deployment(self, request: Request) -> Response:
         """`DELETE …/{deployment_id}`: its jobs that wait fail, and those that are executed are stopped."""
@@ -151,7 +151,7 @@ def _titles(packs: Sequence[str] | None) -> Sequence[str] | None:
     return None if packs is None else [title_of(name) for name in packs]
 
 
-def _shown(one: Deployment) -> DeploymentShown:
+def _show(one: Deployment) -> DeploymentShown:
     return {
         "id": one.id,
         "name": one.name,

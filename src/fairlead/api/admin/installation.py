@@ -162,7 +162,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         wanted, catalog = Selection(words, modality, provider), self.catalog.current
         ids = catalog.selected_ids(await self._caller(request), self.catalog.today(), wanted)
         found, has_more = page_after(ids, after_of(request, _MODELS), limit)
-        shown = [self._shown(catalog.models[id_]) for id_ in found]
+        shown = [self._show(catalog.models[id_]) for id_ in found]
         return answer(page_of(shown, _MODELS, found[-1] if has_more else None))
 
     async def show_model(self, request: Request) -> Response:
@@ -181,7 +181,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             for leg in model.legs
         ]
         told: ModelInFull = {
-            **self._shown(model),
+            **self._show(model),
             "providers": served,
             "operations": [one.name for one in model.operations],
             "schema": None if model.input_schema is None else msgspec.Raw(model.openapi.content),
@@ -214,7 +214,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             "mistake": self.catalog.mistake,
         }
 
-    def _shown(self, model: Model) -> ModelShown:
+    def _show(self, model: Model) -> ModelShown:
         retirement = model.retirement
         return {
             "id": model.id,

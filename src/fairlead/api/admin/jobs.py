@@ -126,11 +126,11 @@ class JobHandlers(msgspec.Struct, frozen=True):
         )
         page = await self._verbs().reader.page(caller, query)
         after = None if page.next_before is None else str(page.next_before)
-        return answer(page_of([_shown(one) for one in page.jobs], which, after))
+        return answer(page_of([_show(one) for one in page.jobs], which, after))
 
     async def show_job(self, request: Request) -> Response:
         """`GET /jobs/{job_id}`: a job with its workflow, what its nodes have shown, and its events."""
-        caller, job = await self._found(request)
+        caller, job = await self._find(request)
         events = await self._verbs().reader.events(caller, job)
         told: JobInFull = {
             "id": job.public_id,
@@ -158,12 +158,12 @@ class JobHandlers(msgspec.Struct, frozen=True):
 
     async def cancel_job(self, request: Request) -> Response:
         """`POST /jobs/{job_id}/cancel`: a job that waits ends, one that is executed is stopped."""
-        caller, job = await self._found(request)
+        caller, job = await self._find(request)
         done = await self._verbs().canceller.cancel(caller, [job.public_id], actor_of(request))
         told: JobCancelled = {"is_cancelled": bool(done)}
         return answer(told)
 
-    async def _found(self, request: Request) -> tuple[Caller, Job]:
+    async def _find(self, request: Request) -> tuple[Caller, Job]:
         """A job of one of the workspaces that the caller may see, and a caller of its workspace; FaultError."""
         public_id = str(request.path_params["job_id"])
         for workspace_id in await self._workspaces(reach_of(request), public_id):
@@ -219,7 +219,7 @@ def _one_workspace(reach: Reach) -> str:
     return reach.workspace_ids[0]
 
 
-def _shown(one: ListedJob) -> JobShown:
+def _show(one: ListedJob) -> JobShown:
     return {
         "id": one.public_id,
         "number": one.number,

@@ -54,7 +54,7 @@ class KeyHandlers(msgspec.Struct, frozen=True):
         after = after_of(request, which)
         found = await operations.list_records(self.database, workspace.id, self.clock, after, limit + 1)
         last = found[limit - 1].id if len(found) > limit else None
-        return answer(page_of([_shown(one) for one in found[:limit]], which, last))
+        return answer(page_of([_show(one) for one in found[:limit]], which, last))
 
     async def create_key(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/keys`: an API key, whose secret is shown this once."""
@@ -77,12 +77,12 @@ class KeyHandlers(msgspec.Struct, frozen=True):
             by=actor_of(request),
         )
         record = await operations.find_record(self.database, workspace.id, issued.id, self.clock)
-        told: IssuedApiKey = {"key": _shown(record), "secret": issued.text}
+        told: IssuedApiKey = {"key": _show(record), "secret": issued.text}
         return answer(told, _CREATED)
 
     async def show_key(self, request: Request) -> Response:
         """`GET /workspaces/{workspace}/keys/{key_id}`: one of them."""
-        return answer(_shown(await self._key(request)))
+        return answer(_show(await self._key(request)))
 
     async def change_key(self, request: Request) -> Response:
         """`PATCH /workspaces/{workspace}/keys/{key_id}`: another label, team, budget, or other models."""
@@ -100,7 +100,7 @@ class KeyHandlers(msgspec.Struct, frozen=True):
         if changes != KeyChanges():
             await operations.change_key(self.database, record.id, changes, self.clock, by)
         self.changed(workspace_of(request).id)
-        return answer(_shown(await self._key(request)))
+        return answer(_show(await self._key(request)))
 
     async def revoke_key(self, request: Request) -> Response:
         """`DELETE /workspaces/{workspace}/keys/{key_id}`: no run is admitted with it any more."""
@@ -167,7 +167,7 @@ def _team(text: str | None) -> str | None:
     return text
 
 
-def _shown(one: KeyRecord) -> KeyShown:
+def _show(one: KeyRecord) -> KeyShown:
     return {
         "id": one.id,
         "label": one.label,

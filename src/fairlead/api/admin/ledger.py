@@ -50,15 +50,15 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         since, until = time_of(request, "from"), time_of(request, "to")
         found = await self.accounts.entries(workspace.id, since, until, number_after(request, which), limit + 1)
         after = str(found[limit - 1].id) if len(found) > limit else None
-        before = await self.accounts.archived_before(workspace.id, since)
-        told = page_of([_shown(one) for one in found[:limit]], which, after)
+        before = await self.accounts.end_of_archives(workspace.id, since)
+        told = page_of([_show(one) for one in found[:limit]], which, after)
         return answer({**told, "archived_before": None if before is None else as_time(before)})
 
     async def export_ledger(self, request: Request) -> Response:
         """`GET /workspaces/{workspace}/ledger/export`: every entry, the oldest first, as CSV or as JSON lines."""
         workspace = workspace_of(request)
         pages = self.accounts.export(workspace.id, time_of(request, "from"), time_of(request, "to"))
-        rows = ([_shown(one) for one in page] async for page in pages)
+        rows = ([_show(one) for one in page] async for page in pages)
         return _file(request, f"ledger-{workspace.name}", rows, AccountEntryShown)
 
     async def export_all(self, request: Request) -> Response:
@@ -112,7 +112,7 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         told: UsageReport = {
             "from": report.query.first.isoformat(),
             "to": report.query.last.isoformat(),
-            "items": [_used(name, row, report.query) for name, row in report.rows],
+            "items": [_show_usage(name, row, report.query) for name, row in report.rows],
             "next_cursor": None,
         }
         return answer(told)
@@ -167,7 +167,7 @@ async def _csv_lines(pages: AsyncIterator[Sequence[AccountEntryShown]], columns:
         yield file.getvalue().encode()
 
 
-def _shown(one: AccountEntry) -> AccountEntryShown:
+def _show(one: AccountEntry) -> AccountEntryShown:
     return {
         "id": one.id,
         "at": as_time(one.at),
@@ -195,7 +195,7 @@ def _line(one: LedgerLine) -> LedgerLineShown:
         one.model_id,
         one.key_id,
     )
-    return {**_shown(entry), "workspace": one.workspace}
+    return {**_show(entry), "workspace": one.workspace}
 
 
 def _archive(one: Archive) -> ArchiveShown:
@@ -217,7 +217,7 @@ def _archive(one: Archive) -> ArchiveShown:
     }
 
 
-def _used(workspace: str | None, row: Usage, query: UsageQuery) -> UsageShown:
+def _show_usage(workspace: str | None, row: Usage, query: UsageQuery) -> UsageShown:
     told: UsageShown = {"runs": row.runs, "succeeded": row.succeeded, "charge": as_dollars(row.charge)}
     if Grouping.DAY in query.by and row.day is not None:
         told["day"] = row.day

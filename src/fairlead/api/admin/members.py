@@ -49,21 +49,21 @@ class MemberHandlers(msgspec.Struct, frozen=True):
         limit = limit_of(request)
         found = await operations.list_members(self.database, after_of(request, _ALL), limit + 1)
         after = found[limit - 1].id if len(found) > limit else None
-        return answer(page_of([_shown(member) for member in found[:limit]], _ALL, after))
+        return answer(page_of([_show(member) for member in found[:limit]], _ALL, after))
 
     async def create_member(self, request: Request) -> Response:
         """`POST /members`: a member without roles and keys."""
         body = await read_body(request, NewMember)
         person = NewPerson(body.name, body.email, body.is_operator)
         made = await operations.create_member(self.database, person, actor_of(request), self.clock)
-        return answer(_shown(made), _CREATED)
+        return answer(_show(made), _CREATED)
 
     async def show_member(self, request: Request) -> Response:
         """`GET /members/{member_id}`: a member with roles and keys; oneself, or as an operator anybody."""
         member_id = _own_or_operated(request)
         found = await operations.find_member(self.database, member_id)
         keys = await operations.list_personal_keys(self.database, found.id)
-        shown: MemberDetail = {**_shown(found), "keys": [_shown_key(key) for key in keys]}
+        shown: MemberDetail = {**_show(found), "keys": [_shown_key(key) for key in keys]}
         return answer(shown)
 
     async def change_member(self, request: Request) -> Response:
@@ -72,7 +72,7 @@ class MemberHandlers(msgspec.Struct, frozen=True):
         changed = await operations.change_member(
             self.database, request.path_params["member_id"], changes, actor_of(request), self.clock
         )
-        return answer(_shown(changed))
+        return answer(_show(changed))
 
     async def delete_member(self, request: Request) -> Response:
         """`DELETE /members/{member_id}`: a member with roles, keys and sessions."""
@@ -143,7 +143,7 @@ def _own_or_operated(request: Request) -> str:
     return member_id
 
 
-def _shown(member: Member) -> MemberShown:
+def _show(member: Member) -> MemberShown:
     return {
         "id": member.id,
         "name": member.name,

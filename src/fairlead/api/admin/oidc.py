@@ -38,7 +38,7 @@ class OidcHandlers(msgspec.Struct, frozen=True):
         try:
             leaving = await provider.start(self._redirect_uri(request), _return_to(request))
         except SignInRefusedError as error:
-            return _refused(error)
+            return _refuse(error)
         # Lax, because it must come back with the browser, which another site sends.
         kept = f"{_COOKIE}={leaving.kept}; Max-Age={WAITS_MS // 1000}; {self._attributes(request)}"
         return RedirectResponse(leaving.url, _SEE_OTHER, {"Set-Cookie": kept, "Cache-Control": "no-store"})
@@ -49,12 +49,12 @@ class OidcHandlers(msgspec.Struct, frozen=True):
         address = self.cookies.base_urls.caller_of(request.scope)
         origin = Origin(None if address is None else str(address), request.headers.get("user-agent"))
         code, state, kept = (
-            _bounded(text) for text in (query.get("code"), query.get("state"), request.cookies.get(_COOKIE))
+            _usable_text(text) for text in (query.get("code"), query.get("state"), request.cookies.get(_COOKIE))
         )
         try:
             begun, return_to = await provider.finish(code, state, kept, self._redirect_uri(request), origin)
         except SignInRefusedError as error:
-            return _refused(error)
+            return _refuse(error)
         response = RedirectResponse(return_to, _SEE_OTHER, {"Cache-Control": "no-store"})
         response.headers.append("Set-Cookie", self.cookies.set(request.scope, begun.cookie))
         response.headers.append("Set-Cookie", f"{_COOKIE}=; Max-Age=0; {self._attributes(request)}")
@@ -73,7 +73,7 @@ class OidcHandlers(msgspec.Struct, frozen=True):
         return f"Path={self.prefix}/oidc; HttpOnly; SameSite=Lax{secure}"
 
 
-def _refused(error: SignInRefusedError) -> Response:
+def _refuse(error: SignInRefusedError) -> Response:
     """Send the browser back to the console, which says why nobody was signed in."""
     address = f"{_HOME}?{urlencode({'sign_in_error': str(error)})}"
     return RedirectResponse(address, _SEE_OTHER, {"Cache-Control": "no-store"})
@@ -86,7 +86,7 @@ def _return_to(request: Request) -> str:
     return path if is_ours and "\\" not in path and len(path) <= _RETURN_MAX else _HOME
 
 
-def _bounded(text: str | None) -> str | None:
+def _usable_text(text: str | None) -> str | None:
     return text if text is not None and 0 < len(text) <= _TEXT_MAX and text.isascii() else None
 
 

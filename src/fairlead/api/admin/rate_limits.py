@@ -36,7 +36,7 @@ class RateLimitHandlers(msgspec.Struct, frozen=True):
         found = await operations.list_limits(self.database, workspace.id, _place(request, which), limit + 1)
         last = found[limit - 1] if len(found) > limit else None
         after = None if last is None else f"{last.scope} {last.subject}"
-        return answer(page_of([_shown(one) for one in found[:limit]], which, after))
+        return answer(page_of([_show(one) for one in found[:limit]], which, after))
 
     async def set_rate_limit(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/rate-limits`: set a limit, which replaces the one that the subject has."""
@@ -44,7 +44,7 @@ class RateLimitHandlers(msgspec.Struct, frozen=True):
         made = await operations.set_limit(
             self.database, workspace.id, body.scope, body.subject, body.per_minute, actor_of(request), self.clock
         )
-        return answer(_shown(made), _CREATED)
+        return answer(_show(made), _CREATED)
 
     async def delete_rate_limit(self, request: Request) -> Response:
         """`DELETE /workspaces/{workspace}/rate-limits/{limit_id}`: only the quota of the workspace applies again."""
@@ -63,7 +63,7 @@ def _place(request: Request, which: str) -> tuple[str, str] | None:
     return scope, subject
 
 
-def _shown(one: LimitRecord) -> RateLimitShown:
+def _show(one: LimitRecord) -> RateLimitShown:
     return {
         "id": one.id,
         "scope": one.scope,

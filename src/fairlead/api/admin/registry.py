@@ -58,7 +58,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
             raise FieldError("publisher", f"This has 1 to {_ID_MAX} characters.")
         found = await operations.list_acts(self.database, publisher, limit + 1, number_after(request, _WHICH))
         after = str(found[limit - 1]["id"]) if len(found) > limit else None
-        return answer(page_of([_shown(row) for row in found[:limit]], _WHICH, after))
+        return answer(page_of([_show(row) for row in found[:limit]], _WHICH, after))
 
     async def _set_banned(self, request: Request, *, banned: bool) -> None:
         kinds = {kind.value: kind for kind in (Kind.PUBLISHER, Kind.NODE)}
@@ -69,7 +69,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         await operations.set_banned(self.database, kind, entry_id, self.clock, banned=banned, by=by)
 
 
-def _shown(row: Mapping[str, object]) -> RegistryActShown:
+def _show(row: Mapping[str, object]) -> RegistryActShown:
     at, node, key_id, subject = row["at"], row["node_id"], row["key_id"], row["subject"]
     return {
         "at": as_time(at if isinstance(at, int) else 0),

@@ -32,7 +32,7 @@ class RunHandlers(msgspec.Struct, frozen=True):
     async def list_runs(self, request: Request) -> Response:
         """`GET /runs`: those that pass the filters, the newest first. A page may be empty and have another one."""
         wanted = msgspec.structs.replace(
-            _seen(request),
+            _filter_of(request),
             state=_state(request),
             model_id=text_of(request, "model"),
             provider=text_of(request, "provider"),
@@ -42,27 +42,27 @@ class RunHandlers(msgspec.Struct, frozen=True):
             before=after_of(request, _WHICH),
         )
         page = await self.runs.page(wanted, limit_of(request))
-        return answer(page_of([_shown(one) for one in page.runs], _WHICH, page.before))
+        return answer(page_of([_show(one) for one in page.runs], _WHICH, page.before))
 
     async def show_run(self, request: Request) -> Response:
         """`GET /runs/{run_id}`: a run with its timeline and its account."""
-        return answer(_shown_in_full(await self.runs.detail(request.path_params["run_id"], _seen(request))))
+        return answer(_show_detail(await self.runs.detail(request.path_params["run_id"], _filter_of(request))))
 
     async def show_result(self, request: Request) -> Response:
         """`GET /runs/{run_id}/result`: the bytes of the run's result, while they are kept."""
-        found = await self.runs.result(request.path_params["run_id"], _seen(request))
+        found = await self.runs.result(request.path_params["run_id"], _filter_of(request))
         if found is None:
             raise FaultError(RequestNotFound(detail="No result of this run is kept."))
         return Response(found.content, 200, _INERT, found.content_type)
 
     async def cancel_run(self, request: Request) -> Response:
         """`POST /runs/{run_id}/cancel`: request a queued run to stop."""
-        done = await self.runs.cancel(request.path_params["run_id"], _seen(request), actor_of(request))
+        done = await self.runs.cancel(request.path_params["run_id"], _filter_of(request), actor_of(request))
         told: RunCancelled = {"is_cancelled": done}
         return answer(told)
 
 
-def _seen(request: Request) -> RunFilter:
+def _filter_of(request: Request) -> RunFilter:
     reach = reach_of(request)
     return RunFilter(reach.workspace_ids, reach.api_key_id)
 
@@ -75,7 +75,7 @@ def _state(request: Request) -> RunState | None:
         raise FieldError("state", f"A state is one of {', '.join(RunState)}.") from error
 
 
-def _shown(one: ListedRun) -> RunShown:
+def _show(one: ListedRun) -> RunShown:
     return {
         "id": one.id,
         "workspace": one.workspace,
@@ -92,7 +92,7 @@ def _shown(one: ListedRun) -> RunShown:
     }
 
 
-def _shown_in_full(detail: RunDetail) -> RunDetailShown:
+def _show_detail(detail: RunDetail) -> RunDetailShown:
     told = detail.statement
     run = msgspec.convert(_plain(told.run), _Row)
     key_id = run.key_id
@@ -123,7 +123,7 @@ def _shown_in_full(detail: RunDetail) -> RunDetailShown:
             {"at": as_time(one.at), "kind": one.kind, "attempt": one.attempt, "detail": one.detail}
             for one in detail.timeline
         ],
-        "ledger": [_booked(msgspec.convert(_plain(entry), _Entry)) for entry in told.entries],
+        "ledger": [_show_entry(msgspec.convert(_plain(entry), _Entry)) for entry in told.entries],
         "outputs": detail.outputs,
         "webhook": None if told.webhook is None else _webhook(told.webhook, told.tries),
     }
@@ -158,7 +158,7 @@ def _plain(row: Mapping[str, object]) -> dict[str, object]:
     return {str(name): value for name, value in row.items()}
 
 
-def _booked(entry: "_Entry") -> LedgerEntryShown:
+def _show_entry(entry: "_Entry") -> LedgerEntryShown:
     return {
         "at": as_time(entry.created_at),
         "kind": entry.kind,

@@ -71,7 +71,7 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         """`GET /sessions`: the caller's own, the newest first; there are at most fifty."""
         principal = principal_of(request)
         found = await self.sessions.list_all(principal.id)
-        return answer(page_of([_shown(one, principal) for one in found], "sessions", None))
+        return answer(page_of([_show(one, principal) for one in found], "sessions", None))
 
     async def end_session(self, request: Request) -> Response:
         """`DELETE /sessions/{session_id}`: end one of the caller's own, or this one as `current`."""
@@ -89,7 +89,7 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         """`GET /members/{member_id}/sessions`: those of a member, the newest first."""
         member = await find_member(self.database, request.path_params["member_id"])
         found = await self.sessions.list_all(member.id)
-        return answer(page_of([_shown(one, principal_of(request)) for one in found], "sessions", None))
+        return answer(page_of([_show(one, principal_of(request)) for one in found], "sessions", None))
 
     async def end_member_sessions(self, request: Request) -> Response:
         """`DELETE /members/{member_id}/sessions`: sign a member out everywhere; its keys stay."""
@@ -116,7 +116,7 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         }
 
 
-def _shown(session: Session, principal: Principal) -> SessionShown:
+def _show(session: Session, principal: Principal) -> SessionShown:
     return {
         "id": session.id,
         "is_current": session.id == principal.session_id,

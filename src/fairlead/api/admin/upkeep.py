@@ -162,7 +162,7 @@ class UpkeepHandlers(msgspec.Struct, frozen=True):
 
     async def reseal_secrets(self, request: Request) -> Response:
         """`POST /secrets/reseal`: seal with the current secret what others have sealed."""
-        return answer(_resealed(await self.secrets.reseal(actor_of(request))))
+        return answer(_show_rotation(await self.secrets.reseal(actor_of(request))))
 
     async def finish_secrets(self, request: Request) -> Response:
         """`POST /secrets/finish`: forget the earlier secrets."""
@@ -176,7 +176,7 @@ class UpkeepHandlers(msgspec.Struct, frozen=True):
         return answer(told)
 
 
-def _resealed(done: Rotated) -> SecretsResealed:
+def _show_rotation(done: Rotated) -> SecretsResealed:
     return {"current": done.current, "resealed": done.resealed.done, "unreadable": done.resealed.unreadable}
 
 

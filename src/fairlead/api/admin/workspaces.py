@@ -53,7 +53,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
         within, after = reach_of(request).workspace_ids, after_of(request, _WHICH)
         found = await operations.list_records(self.database, within, after, limit + 1)
         last = found[limit - 1].name if len(found) > limit else None
-        return answer(page_of([self._shown(one) for one in found[:limit]], _WHICH, last))
+        return answer(page_of([self._show(one) for one in found[:limit]], _WHICH, last))
 
     async def show_workspace(self, request: Request) -> Response:
         """`GET /workspaces/{workspace}`: its balance, limits and rights."""
@@ -75,45 +75,45 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
         changes, storage, by = self._changes(body), _storage(body), actor_of(request)
         if changes or storage:
             await operations.change_workspace(self.database, workspace.id, changes, self.clock, by, storage)
-        return await self._changed(workspace.id)
+        return await self._answer_after_change(workspace.id)
 
     async def credit_workspace(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/credit`: book money in, or a correction out."""
         body, workspace = await read_body(request, NewCredit), workspace_of(request)
         amount = amount_of("amount", body.amount)
         await operations.credit(self.database, workspace.id, amount, body.reason, self.clock, actor_of(request))
-        return await self._changed(workspace.id)
+        return await self._answer_after_change(workspace.id)
 
     async def suspend_workspace(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/suspend`: it begins no further work."""
         workspace_id = workspace_of(request).id
         await operations.suspend_workspace(self.database, workspace_id, self.clock, actor_of(request))
-        return await self._changed(workspace_id)
+        return await self._answer_after_change(workspace_id)
 
     async def resume_workspace(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/resume`: it may begin work again."""
         workspace_id = workspace_of(request).id
         await operations.resume_workspace(self.database, workspace_id, self.clock, actor_of(request))
-        return await self._changed(workspace_id)
+        return await self._answer_after_change(workspace_id)
 
     async def delete_workspace(self, request: Request) -> Response:
         """`DELETE /workspaces/{workspace}`: it begins no further work, and is removed after the grace period."""
         workspace_id = workspace_of(request).id
         await operations.delete_workspace(self.database, workspace_id, self.grace_ms, self.clock, actor_of(request))
-        return await self._changed(workspace_id)
+        return await self._answer_after_change(workspace_id)
 
     async def restore_workspace(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/restore`: take its deletion back."""
         workspace_id = workspace_of(request).id
         await operations.restore_workspace(self.database, workspace_id, self.clock, actor_of(request))
-        return await self._changed(workspace_id)
+        return await self._answer_after_change(workspace_id)
 
-    async def _changed(self, workspace_id: str) -> Response:
+    async def _answer_after_change(self, workspace_id: str) -> Response:
         self.changed(workspace_id)
         return await self._answer(workspace_id)
 
     async def _answer(self, workspace_id: str, status: int = 200) -> Response:
-        return answer(self._shown(await operations.find_record(self.database, workspace_id)), status)
+        return answer(self._show(await operations.find_record(self.database, workspace_id)), status)
 
     def _changes(self, body: WorkspaceChange) -> dict[str, object]:
         """A body as the operation takes it; a limit that is given wins over that of the tier. FieldError."""
@@ -136,7 +136,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
                 changes[name] = value
         return changes if body.limits is msgspec.UNSET else changes | _limits(body.limits)
 
-    def _shown(self, one: WorkspaceRecord) -> WorkspaceShown:
+    def _show(self, one: WorkspaceRecord) -> WorkspaceShown:
         limits = one.storage.limits(self.storage)
         return {
             "id": one.id,

@@ -46,7 +46,7 @@ class CloudCallers(msgspec.Struct, frozen=True):
 
     async def _by_headers(self, request: HTTPConnection) -> Caller:
         credential = self.credentials.of_call(request.scope)
-        return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        return self.authenticator.recall(credential) or await self.authenticator.authenticate(credential)
 
     async def _by_token(self, text: str) -> Caller:
         """The caller behind the `token` of a socket's address (C-08): a browser cannot send headers there."""
@@ -56,4 +56,4 @@ class CloudCallers(msgspec.Struct, frozen=True):
             raise FaultError(Unauthorized("The token is not a credential."))
         is_token = text.count(".") == _DOTS_OF_A_TOKEN and not text.startswith(self.credentials.key_prefix)
         credential = Token(text) if is_token else ApiKey(text)
-        return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        return self.authenticator.recall(credential) or await self.authenticator.authenticate(credential)

@@ -165,7 +165,7 @@ def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # 
 
 
 def _output_of(executed: Executed) -> Mapping[str, object]:
-    place, ui = executed.place, ShownValues.encoded(executed.ui)
+    place, ui = executed.place, ShownValues.encode(executed.ui)
     return {"node": place.node, "display_node": place.display, "output": ui.raw}
 
 

@@ -67,13 +67,13 @@ class CredentialReader(msgspec.Struct, frozen=True):
         if cookie is None:
             return None
         named = header(scope, _WORKSPACE)
-        workspace = _queried(scope) if named is None else named.decode("latin-1")
+        workspace = _workspace_in_query(scope) if named is None else named.decode("latin-1")
         if not 0 < len(workspace) <= _WORKSPACE_MAX:
             raise FaultError(InvalidInput("Name the workspace in X-Fairlead-Workspace, or as workspace in the query."))
         return WorkspaceSession(cookie.text, workspace, is_change=is_change(scope))
 
 
-def _queried(scope: Scope) -> str:
+def _workspace_in_query(scope: Scope) -> str:
     try:
         found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=_FIELDS_MAX)
     except ValueError:

@@ -54,7 +54,7 @@ class BaseUrls(msgspec.Struct, frozen=True):
         told = _read_forwarded(scope).host if self._is_trusted(scope) else None
         return base_url_of(scope, host=told).partition("://")[2]
 
-    def named_host_of(self, scope: Scope) -> str | None:
+    def find_host(self, scope: Scope) -> str | None:
         """The host a call names, or a trusted proxy for it; None where it names none."""
         told = _read_forwarded(scope).host if self._is_trusted(scope) else None
         return told or named_host(scope)

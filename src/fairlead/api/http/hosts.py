@@ -26,7 +26,7 @@ class KnownHosts(msgspec.Struct, frozen=True):
 
     def check(self, scope: Scope) -> None:
         """Refuse a call to any other host, or without one: FaultError(Forbidden)."""
-        host = self.base_urls.named_host_of(scope)
+        host = self.base_urls.find_host(scope)
         if host is None or not (self.base_urls.is_public(host) or self._is_known(_without_port(host))):
             raise FaultError(Forbidden("This service is not called by that host name; see FAIRLEAD_ALLOWED_HOSTS."))
 

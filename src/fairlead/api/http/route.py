@@ -55,14 +55,14 @@ _ROUTE: Final = "fairlead.route"
 def require_caller(endpoint: Endpoint, authorize: Authorize, route: "Route") -> Endpoint:
     """An endpoint behind a credential check; it learns the caller from `caller_of`."""
 
-    async def checked(request: Request) -> Response:
+    async def serve(request: Request) -> Response:
         request.scope[_ROUTE] = route
         request.scope[_CALLER] = caller = await authorize(request)
         if route.right is not None and isinstance(caller, Caller):
             refuse_role(caller, route.right)
         return await endpoint(request)
 
-    return checked
+    return serve
 
 
 def refuse_role(caller: Caller, right: Right) -> None:

@@ -77,7 +77,7 @@ class SessionCookies(msgspec.Struct, frozen=True):
     def _is_own(self, origin: bytes, scope: Scope) -> bool:
         """Whether an origin is the one by which this server was reached."""
         host = origin.partition(b"://")[2].decode("latin-1").lower()
-        named = self.base_urls.named_host_of(scope)
+        named = self.base_urls.find_host(scope)
         return bool(host) and (self.base_urls.is_public(host) or (named is not None and host == named.lower()))
 
 

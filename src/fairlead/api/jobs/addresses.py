@@ -35,7 +35,7 @@ class DeploymentAddresses(msgspec.Struct, frozen=True):
     base_urls: BaseUrls
     domain: str | None = None
 
-    def placed(self, scope: Scope) -> Scope:
+    def resolve(self, scope: Scope) -> Scope:
         """A call with the address it was sent to, as if it had been sent to the workspace's own."""
         path: str = scope["path"]
         if path.startswith(PATH_PREFIX):

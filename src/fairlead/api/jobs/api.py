@@ -51,5 +51,5 @@ class JobsApi(HttpApi):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         """Answer one request. It raises nothing."""
-        placed = scope if self._addresses is None else self._addresses.placed(scope)
+        placed = scope if self._addresses is None else self._addresses.resolve(scope)
         await super().__call__(placed, receive, send, request_id)

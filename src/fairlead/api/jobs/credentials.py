@@ -88,7 +88,7 @@ class JobCallers(msgspec.Struct, frozen=True):
                 return replace(caller, unproven=credential is None)
             if isinstance(credential, Token) and not self.authenticator.takes_tokens:
                 raise FaultError(Unauthorized("This is not a token that this service takes."))
-        return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        return self.authenticator.recall(credential) or await self.authenticator.authenticate(credential)
 
 
 def deployment_of(request: Request) -> Deployment | None:

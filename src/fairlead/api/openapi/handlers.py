@@ -32,11 +32,11 @@ class DocumentHandlers:
 
     async def show_document(self, request: Request) -> Response:
         """`GET /openapi.json`: every API in one OpenAPI document, for everybody."""
-        content, etag = self._made
+        content, etag = self._document
         return answer_tagged(request, content, etag, _CACHING)
 
     @cached_property
-    def _made(self) -> tuple[bytes, str]:
+    def _document(self) -> tuple[bytes, str]:
         # The schemas of everything that travels: a megabyte, of which most servers are never asked.
         from fairlead.api.openapi.document import openapi_document  # noqa: PLC0415 -- see above
 

@@ -92,7 +92,7 @@ class RunHandler(msgspec.Struct, frozen=True):
         """Answer one call; FaultError, which the application turns into the answer."""
         generation, provider, name = path
         credential = generation.credential(self.credentials, scope)
-        caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        caller = self.authenticator.recall(credential) or await self.authenticator.authenticate(credential)
         self.windows.count(caller.workspace_id, caller.rate_limits)
         query = scope["query_string"] if generation.has_controls else b""
         read_options = partial(read_route_options, query, self.native_aliases) if query else RouteOptions
@@ -152,7 +152,7 @@ class RunHandler(msgspec.Struct, frozen=True):
         Thousands a second may be refused like this, so the answer is made once, and no refusal is logged.
         """
         try:
-            caller = self.authenticator.remembered(generation.credential(self.credentials, scope))
+            caller = self.authenticator.recall(generation.credential(self.credentials, scope))
         except FaultError:
             return None
         if caller is None or not self.places.refuses(caller.workspace_id):

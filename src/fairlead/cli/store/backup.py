@@ -65,7 +65,7 @@ def backup(*, folder: Path, with_secret: bool, settings: Settings, as_json: bool
         words += f" {manifest.swept} files were removed meanwhile: nothing names them any more."
     words += f" WRONG: {lost} files are missing or damaged (see `fairlead audit --blobs`)." if lost else ""
     words += "" if with_secret else f"\n{_APART}"
-    print_result({"folder": str(folder), **_shown(manifest)}, words, as_json=as_json)
+    print_result({"folder": str(folder), **_show(manifest)}, words, as_json=as_json)
     if lost:
         raise click.exceptions.Exit(1)
 
@@ -92,7 +92,7 @@ def restore(folder: Path, settings: Settings, as_json: bool) -> None:
 
     manifest = _run(work, settings)
     words = f"Restored {manifest.rows} rows and {manifest.blobs} files."
-    print_result(_shown(manifest), f"{words} {_restore_secret(folder, settings)}".rstrip(), as_json=as_json)
+    print_result(_show(manifest), f"{words} {_restore_secret(folder, settings)}".rstrip(), as_json=as_json)
 
 
 def _run(work: Callable[[], Coroutine[object, object, Manifest]], settings: Settings) -> Manifest:
@@ -123,6 +123,6 @@ def _folders(settings: Settings) -> dict[str, Path]:
     return {"archives": settings.data / "archives", "release_packs": copies_folder(settings)}
 
 
-def _shown(manifest: Manifest) -> dict[str, object]:
+def _show(manifest: Manifest) -> dict[str, object]:
     told = asdict(manifest)
     return {**told, "tables": {table.name: table.rows for table in manifest.tables}, "files": len(manifest.files)}

@@ -90,11 +90,11 @@ def log(workspace: str, limit: int, settings: Settings, as_json: bool) -> None:
 def _run(settings: Settings, workspace: str, work: Callable[[AlertChannels, str], Awaitable[T]]) -> T:
     """Do something with the channels of a workspace."""
 
-    async def done(database: Database) -> T:
+    async def execute(database: Database) -> T:
         channels = alert_channels(settings, database, master_secret(settings, make=False), Clock())
         return await work(channels, await find_workspace(database, workspace))
 
-    return in_database(settings, done)
+    return in_database(settings, execute)
 
 
 def _row(one: Channel) -> dict[str, object]:

@@ -90,12 +90,12 @@ def read_secret(file: Any, name: str, most: int) -> str:
 def _run(settings: Settings, workspace: str, work: Callable[[ProviderKeys, str], Awaitable[T]]) -> T:
     """Do something with the keys of a workspace."""
 
-    async def done(database: Database) -> T:
+    async def execute(database: Database) -> T:
         secret = master_secret(settings, make=False)
         keys = provider_keys(secret, provider_files(settings), database, Clock(), lambda _: None)
         return await work(keys, await find_workspace(database, workspace))
 
-    return in_database(settings, done)
+    return in_database(settings, execute)
 
 
 def _row(key: StoredKey) -> dict[str, object]:

@@ -76,13 +76,13 @@ class Meter:
         return self._left != self._left_before or any(window.counted for window in self._windows)
 
     def unwritten(self) -> list[tuple[WindowKey, int]]:
-        """The counts to be added to the shared ones, which are returned until `written` confirms them."""
+        """The counts to be added to the shared ones, which are returned until `note_written` confirms them."""
         self._gather()
         for window in self._windows:
             window.sent = window.counted
         return [(self._key(window), window.sent) for window in self._windows if window.sent]
 
-    def written(self, shared: Mapping[WindowKey, int]) -> None:
+    def note_written(self, shared: Mapping[WindowKey, int]) -> None:
         """Take the shared counts, of which the counts returned last are part.
 
         Those of windows that have turned are ignored.
@@ -91,7 +91,7 @@ class Meter:
         for window in self._windows:
             total = shared.get(self._key(window))
             if total is not None:
-                window.written(total)
+                window.note_written(total)
         self._reckon()
 
     def is_over(self, now: int) -> bool:
@@ -155,7 +155,7 @@ class _Window:
         self.started_at = now - now % self.quota.span.length
         self.shared = self.counted = self.sent = 0
 
-    def written(self, total: int) -> None:
+    def note_written(self, total: int) -> None:
         self.shared = total
         self.counted -= self.sent
         self.sent = 0

@@ -37,7 +37,7 @@ class StorageUsage(msgspec.Struct, frozen=True):
         """What it would keep with one more file."""
         return replace(self, bytes=self.bytes + size, files=self.files + 1)
 
-    def exceeded(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
+    def find_exceeded(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
         """What exceeds its limit, and that limit; None where nothing does."""
         limits = self.limits(usual)
         if limits.bytes != _NONE and self.bytes > limits.bytes:
@@ -46,7 +46,7 @@ class StorageUsage(msgspec.Struct, frozen=True):
             return "files", limits.files
         return None
 
-    def spent(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
+    def find_used_up(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
         """What has reached its limit, and that limit; None where there is room for more."""
         limits = self.limits(usual)
         if limits.bytes != _NONE and self.bytes >= limits.bytes:

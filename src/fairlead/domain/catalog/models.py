@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.accounts.callers import Caller
-from fairlead.domain.catalog.operations import SOLE, Operation, meant
+from fairlead.domain.catalog.operations import SOLE, Operation, select_operation
 from fairlead.domain.catalog.schema import InputSchema
 from fairlead.domain.catalog.strict_forms import StrictForm
 from fairlead.domain.catalog.translations import Translation
@@ -108,12 +108,12 @@ class Model:
 
     def operation(self, body: object) -> Operation:
         """The operation that a body asks for (R-16); the last one where the conditions of no other hold."""
-        return meant(self.operations, body)
+        return select_operation(self.operations, body)
 
     def billed_operation(self, body: object, operation: Operation) -> str | None:
         """The operation that a body is priced as; None for a model whose prices know no operations."""
         if self.billed_as:
-            return meant(self.billed_as, body).name
+            return select_operation(self.billed_as, body).name
         return operation.name if len(self.operations) > 1 else None
 
     def draft(self, body: object) -> str | None:
@@ -178,11 +178,11 @@ class Catalog:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", tuple(sorted(self.models)))
 
-    def marked_up(self, markups: Markups) -> "Catalog":
+    def with_markups(self, markups: Markups) -> "Catalog":
         """The same catalog with an operator's markups on its rate cards."""
         if not any(markups.percent.values()):
             return self
-        return replace(self, models={name: _marked_up(model, markups) for name, model in self.models.items()})
+        return replace(self, models={name: _with_markup(model, markups) for name, model in self.models.items()})
 
     def visible_ids(self, caller: Caller, today: datetime.date) -> list[str]:
         """The ids a caller may see, sorted: models that it may run and that are not retired."""
@@ -214,7 +214,7 @@ class Catalog:
         return tuple(close)
 
 
-def _marked_up(model: Model, markups: Markups) -> Model:
+def _with_markup(model: Model, markups: Markups) -> Model:
     legs = []
     for leg in model.legs:
         percent = markups.of(model.id, leg.provider)

@@ -24,6 +24,6 @@ SOLE: Final = Operation("run")
 """The operation of a model that has only one."""
 
 
-def meant(operations: Sequence[Operation], body: object) -> Operation:
+def select_operation(operations: Sequence[Operation], body: object) -> Operation:
     """The first operation whose conditions a body meets; the last where it meets no others."""
     return next((one for one in operations if all_hold(one.when, body)), operations[-1])

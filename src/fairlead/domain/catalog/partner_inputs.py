@@ -71,7 +71,7 @@ def inputs_of(schema: Mapping[str, object] | None) -> Opening:
     inputs.sort(key=lambda one: one.is_optional)
     words = "More of the body, as a JSON object that is merged into it."
     extra = NodeInput(EXTRA_BODY, "STRING", "", {"default": "", "multiline": True, "tooltip": words}, is_optional=True)
-    return Opening([*_named_apart(inputs), extra], start)
+    return Opening([*_with_unique_names(inputs), extra], start)
 
 
 def _read(field: Field, depth: int) -> Opening:
@@ -228,7 +228,7 @@ def _input(field: Field, type_: str, options: Mapping[str, object], omitted: Seq
     )
 
 
-def _named_apart(inputs: Sequence[NodeInput]) -> Iterator[NodeInput]:
+def _with_unique_names(inputs: Sequence[NodeInput]) -> Iterator[NodeInput]:
     """The inputs with unique names: one whose name is taken is named after its place."""
     taken = {MODEL_INPUT, EXTRA_BODY, _CONTEXT}
     for one in inputs:

@@ -69,7 +69,7 @@ def partner_nodes(models: Iterable[Model]) -> Sequence[PartnerNode]:
             name = class_name(provider, family if group is largest else group.models[0].name)
             name = name if name not in nodes else class_name(provider, group.models[0].name)
             nodes.setdefault(name, _node(name, provider, group))
-    return _titled_apart([nodes[name] for name in sorted(nodes)])
+    return _with_unique_titles([nodes[name] for name in sorted(nodes)])
 
 
 def partner_nodes_document(models: Iterable[Model]) -> bytes:
@@ -215,7 +215,7 @@ def _title(models: Sequence[Model], provider: str) -> str:
     return f"{' '.join(words)} ({provider})"
 
 
-def _titled_apart(nodes: Sequence[PartnerNode]) -> list[PartnerNode]:
+def _with_unique_titles(nodes: Sequence[PartnerNode]) -> list[PartnerNode]:
     """The nodes; where several would have the same title, each has the catalog's full name."""
     titles = Counter(node.title for node in nodes)
     return [

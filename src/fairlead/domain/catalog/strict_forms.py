@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.domain.catalog.operations import Operation, meant
+from fairlead.domain.catalog.operations import Operation, select_operation
 from fairlead.domain.catalog.schema import VIOLATIONS_MAX
 from fairlead.domain.faults import Violation
 from fairlead.domain.pointers import Pointer, exact_text_of
@@ -56,7 +56,7 @@ class StrictForm:
 
     def operation(self, body: object) -> Operation:
         """The operation that a body asks for; the last one where the conditions of no other hold."""
-        return meant(self.operations, body)
+        return select_operation(self.operations, body)
 
     def allows(self, pointer: Pointer) -> bool:
         """Whether a body may have a value at a place, or in it."""

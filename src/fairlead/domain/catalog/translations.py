@@ -75,7 +75,7 @@ def translate(translation: Translation, body: Mapping[str, object]) -> Translate
         except CannotExpressError as error:
             reasons.update({pointer: str(error) or _NO_WORD for pointer in _places(move, body)})
     left = _find_uncarried(body, carried)
-    return Translated(target, tuple(f"{_spelled(at)}: {_reason(translation, at, reasons)}" for at in left))
+    return Translated(target, tuple(f"{_path_text(at)}: {_reason(translation, at, reasons)}" for at in left))
 
 
 def translate_back(translation: Translation, answer: object) -> dict[str, object] | None:
@@ -236,5 +236,5 @@ def _reason(translation: Translation, place: Pointer, reasons: Mapping[Pointer, 
     return reasons.get(place) or said or _NO_PLACE
 
 
-def _spelled(place: Pointer) -> str:
+def _path_text(place: Pointer) -> str:
     return ".".join(place)

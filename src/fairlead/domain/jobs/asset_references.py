@@ -74,7 +74,7 @@ def with_names(workflow: bytes, names: Mapping[str, str]) -> bytes:
     return _rewritten(workflow, lambda reference: _encode(names[reference.id or ""]))
 
 
-def told_of_assets(missing: Sequence[AssetReference]) -> SubmissionRefused:
+def refusal_of_assets(missing: Sequence[AssetReference]) -> SubmissionRefused:
     """The refusal of a workflow that names missing assets; it lists up to fifty of its nodes."""
     nodes: dict[str, dict[str, object]] = {}
     found: dict[str, list[dict[str, str]]] = {}

@@ -18,7 +18,7 @@ class ShownValues(dict[str, object]):
     json: bytes
 
     @classmethod
-    def encoded(cls, values: Mapping[str, object]) -> Self:
+    def encode(cls, values: Mapping[str, object]) -> Self:
         """The same values with their JSON; TypeError, ValueError or RecursionError for what JSON does not have."""
         if isinstance(values, cls):
             return values

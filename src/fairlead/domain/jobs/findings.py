@@ -61,7 +61,7 @@ def findings_of(workflow: bytes, known: Container[str]) -> SubmissionRefused | N
     return _waiting(classes) or _unknown(classes, known)
 
 
-def told_of_engine(fault: InvalidWorkflow) -> SubmissionRefused:
+def refusal_of_engine(fault: InvalidWorkflow) -> SubmissionRefused:
     """The engine's own refusal; its code says so where only files are missing."""
     errors = list(_engine_errors(fault.node_errors))
     message = str(fault.error.get("message", "The workflow cannot be executed."))

@@ -77,14 +77,14 @@ class _Shown(msgspec.Struct, frozen=True):
 _shown: Final = msgspec.json.Decoder(dict[str, _Shown])
 
 
-def shown_by_job(outputs: bytes | None) -> Sequence[ShownFile | ShownText]:
+def outputs_of_job(outputs: bytes | None) -> Sequence[ShownFile | ShownText]:
     """The outputs of a job, in the order of their nodes, up to OUTPUTS_MAX; see `Job.outputs`."""
     shown = _shown.decode(outputs or b"{}")
-    found = (item for node in shown.values() for item in shown_by_node(node.place.real_node, node.ui))
+    found = (item for node in shown.values() for item in outputs_of_node(node.place.real_node, node.ui))
     return list(itertools.islice(found, OUTPUTS_MAX))
 
 
-def shown_by_events(events: Sequence[Event]) -> Sequence[ShownFile | ShownText]:
+def outputs_of_events(events: Sequence[Event]) -> Sequence[ShownFile | ShownText]:
     """The outputs so far of a job that is executed, from its events; the last output of each node counts.
 
     Events before the last start belong to an attempt that was given up.
@@ -95,11 +95,11 @@ def shown_by_events(events: Sequence[Event]) -> Sequence[ShownFile | ShownText]:
             shown.clear()
         elif isinstance(event, Executed):
             shown[event.place.node] = event
-    found = (item for event in shown.values() for item in shown_by_node(event.place.real_node, event.ui))
+    found = (item for event in shown.values() for item in outputs_of_node(event.place.real_node, event.ui))
     return list(itertools.islice(found, OUTPUTS_MAX))
 
 
-def shown_by_node(node_id: str, ui: Mapping[str, object]) -> Iterator[ShownFile | ShownText]:
+def outputs_of_node(node_id: str, ui: Mapping[str, object]) -> Iterator[ShownFile | ShownText]:
     """The outputs of a node. Anything else in the document for its user interface is ignored."""
     for name, items in ui.items():
         for item in items if isinstance(items, list | tuple) else ():

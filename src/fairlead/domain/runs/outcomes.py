@@ -17,11 +17,11 @@ class Outlined(Protocol):
         """The bytes of the answer with marks in the place of its long texts."""
         ...
 
-    def decoded(self, outline: bytes) -> object:
+    def decode(self, outline: bytes) -> object:
         """The decoded outline, or a changed one, with the long texts."""
         ...
 
-    def filled(self, written: bytes) -> bytes:
+    def fill(self, written: bytes) -> bytes:
         """An encoded outline with the bytes of the long texts in the place of their marks. May run in a thread."""
         ...
 
@@ -29,7 +29,7 @@ class Outlined(Protocol):
 class Completed(msgspec.Struct, frozen=True):
     """A generation that completed: the bytes to forward untouched, and what pricing may read of them.
 
-    The long texts of a `large` answer stay in its bytes: what is encoded of it must be `filled`.
+    The long texts of a `large` answer stay in its bytes: what is encoded of it must go through `fill`.
     """
 
     content: bytes

@@ -79,11 +79,11 @@ def interval_between(claims: Sequence[int]) -> float | None:
     """
     interval_ms: float | None = None
     for before, after in pairwise(claims):
-        interval_ms = _weighted(interval_ms, after - before)
+        interval_ms = _weigh(interval_ms, after - before)
     return interval_ms
 
 
-def _weighted(interval_ms: float | None, passed_ms: int) -> float:
+def _weigh(interval_ms: float | None, passed_ms: int) -> float:
     passed = max(0, min(_INTERVAL_MAX_MS, passed_ms))  # the clock was set back
     return passed if interval_ms is None else interval_ms + _WEIGHT * (passed - interval_ms)
 
@@ -117,7 +117,7 @@ class Throughput:
                 self._claims.popitem(last=False)
             return
         self._claims.move_to_end(workspace_id)
-        claims.interval_ms = _weighted(claims.interval_ms, now_ms - claims.last_ms)
+        claims.interval_ms = _weigh(claims.interval_ms, now_ms - claims.last_ms)
         claims.last_ms = now_ms
 
     def interval_ms(self, workspace_id: str) -> float | None:

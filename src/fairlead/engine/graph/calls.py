@@ -183,7 +183,7 @@ def _find_wanted(step: Step) -> list[str]:
     for call in _calls(step):
         if _blocker(call) is None:
             flat = {**call, **_unknown(step)}
-            arguments = step.node.interface.nested(flat, step.node.expected)
+            arguments = step.node.interface.nest(flat, step.node.expected)
             asked = needed(**select_named(needed, arguments, step.context))
             said = asyncio.run(_await(asked)) if inspect.isawaitable(asked) else asked
             names.update(dict.fromkeys(said or ()))
@@ -202,7 +202,7 @@ async def _await(value: Awaitable[object]) -> Any:
 def _call(step: Step, call: Mapping[str, object]) -> Any:
     """The result of the function, or its awaitable, for the inputs of one call."""
     flat = {**call, **_unknown(step)}
-    arguments = step.node.interface.nested(flat, step.node.expected)
+    arguments = step.node.interface.nest(flat, step.node.expected)
     if step.definition.takes_context:
         arguments["context"] = step.context
     return step.definition.run(**arguments)

@@ -36,11 +36,11 @@ def read_document(content: bytes) -> Document:
         case {"nodes": list(), "links": list()}:
             raise BadGraphError("this is the editor's own format; save the workflow in the API format instead")
         case {"prompt": dict(graph), **others} if "class_type" not in graph:
-            return Document(read_graph(graph), _hidden(others.get("extra_data")))
+            return Document(read_graph(graph), _hidden_inputs(others.get("extra_data")))
         case _:
             return Document(read_graph(document))
 
 
-def _hidden(extra: object) -> dict[str, object]:
+def _hidden_inputs(extra: object) -> dict[str, object]:
     known = extra.get("extra_pnginfo") if isinstance(extra, dict) else None
     return {"EXTRA_PNGINFO": known} if isinstance(known, dict) else {}

@@ -60,7 +60,7 @@ def _fingerprint(node: LiveNode, context: Any) -> bytes | None:
     values = {**dict.fromkeys(node.links), **node.constants}
     if node.interface.definition.is_input_list:
         values = {path: [value] for path, value in values.items()}
-    arguments = select_named(make, node.interface.nested(values, node.expected), context)
+    arguments = select_named(make, node.interface.nest(values, node.expected), context)
     try:
         with current(context):
             made = make(**arguments)
@@ -258,7 +258,7 @@ class _Execution:
                 self._finish(node, results)
             elif entry is not None:
                 self._recall(node, entry)
-                self._schedule.done(node.id)
+                self._schedule.finish(node.id)
             else:
                 self._start(node)
         except Exception as error:  # noqa: BLE001 -- a generated link may lead nowhere, and a node may return anything
@@ -320,7 +320,7 @@ class _Execution:
                 kept.append(result)
                 continue
             ids = self._live.expand(node, call, result.expand)
-            values = [self._live.linked(value, ids) for value in result.values]
+            values = [self._live.read_link(value, ids) for value in result.values]
             links = [value.node for value in values if isinstance(value, Link)]
             roots.update(dict.fromkeys(links))
             made.extend(ids.values())
@@ -345,7 +345,7 @@ class _Execution:
         if ui:
             self._show(node, ui)
         self._emit(events.Finished(node.place))
-        self._schedule.done(node.id)
+        self._schedule.finish(node.id)
         self._release(node.id)
 
     def _recall(self, node: LiveNode, entry: Entry) -> None:
@@ -406,7 +406,7 @@ class _Execution:
 
     def _context(self, node: LiveNode) -> NodeContext:
         work, report = self._work, self._report
-        return NodeContext(node.place, work.files, self._hidden(node), self._is_wanted, report, work.outside)
+        return NodeContext(node.place, work.files, self._hidden_inputs(node), self._is_wanted, report, work.outside)
 
     def _is_wanted(self) -> bool:
         return self._ending is None and not self._stop.is_wanted
@@ -417,7 +417,7 @@ class _Execution:
         else:
             self._loop.call_soon_threadsafe(self._emit, progress)
 
-    def _hidden(self, node: LiveNode) -> dict[str, object]:
+    def _hidden_inputs(self, node: LiveNode) -> dict[str, object]:
         return {name: self._hidden_value(kind, node) for name, kind in node.interface.hidden.items()}
 
     def _hidden_value(self, kind: str, node: LiveNode) -> object:

@@ -95,16 +95,16 @@ class LiveGraph:
         own = f"{parent.id}.{call}."
         ids = {id_: id_ if id_.startswith(own) else f"{own}0.{id_}" for id_ in document}
         for id_, node in document.items():
-            self._nodes[ids[id_]] = self._made_by(parent, ids, id_, node)
+            self._nodes[ids[id_]] = self._make_node(parent, ids, id_, node)
         self._refuse_loose_links(ids.values())
         return ids
 
-    def linked(self, value: object, ids: Mapping[str, str]) -> object:
+    def read_link(self, value: object, ids: Mapping[str, str]) -> object:
         """A value of a node that returned a graph: a link, if it leads to an existing node, or the value unchanged."""
         link = _link(value, ids)
         return link if isinstance(link, Link) and link.node in self else value
 
-    def _made_by(self, parent: LiveNode, ids: Mapping[str, str], id_: str, node: Any) -> LiveNode:
+    def _make_node(self, parent: LiveNode, ids: Mapping[str, str], id_: str, node: Any) -> LiveNode:
         if ids[id_] in self:
             raise ExpansionError(f"there is a node {ids[id_]} already")
         match node:
@@ -124,7 +124,7 @@ class LiveGraph:
 
     def _prepare(self, node: Node, place: Place, depth: int) -> LiveNode:
         interface = self._registry[cast("str", node.class_type)]
-        expected, takes_unknown = interface.expected(node.inputs), interface.definition.takes_unknown
+        expected, takes_unknown = interface.expect(node.inputs), interface.definition.takes_unknown
         links: dict[str, Link] = {}
         raw: dict[str, Link] = {}
         for path, value in node.inputs.items():

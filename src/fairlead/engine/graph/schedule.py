@@ -70,7 +70,7 @@ class Schedule:
                 return node
         return None
 
-    def done(self, node: str) -> None:
+    def finish(self, node: str) -> None:
         """Note that a node that was taken has finished."""
         del self._entries[node]
         self._distances.pop(node, None)

@@ -107,7 +107,7 @@ class _Validation:
         """The nodes that a node has links from, as far as they exist."""
         if node not in self._links:
             inputs, interface = self._graph[node].inputs, self._interface(node)
-            expected = interface.expected(inputs)
+            expected = interface.expect(inputs)
             takes_unknown = interface.takes_unknown_links
             self._links[node] = [
                 value.node
@@ -118,7 +118,7 @@ class _Validation:
 
     async def _check(self, node: Node) -> None:
         interface = self._interface(node.id)
-        expected = interface.expected(node.inputs)
+        expected = interface.expect(node.inputs)
         checker = _NodeCheck(node, interface, expected, is_output=node.id in self._output_set)
         found = checker.check_inputs(self._types(node))
         found.extend(await checker.check_by_itself(self._types(node), self._context))
@@ -215,7 +215,7 @@ class _NodeCheck:
         if own is None or (named and all(isinstance(self.values[path], Link) for path in named)):
             return []
         given = {path: None if isinstance(value, Link | BadLink) else value for path, value in self.values.items()}
-        nested = self._interface.nested(given, self._expected)
+        nested = self._interface.nest(given, self._expected)
         if self._takes_types:
             nested[_TYPES] = types
         arguments = select_named(own, nested, context)

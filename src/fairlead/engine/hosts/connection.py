@@ -31,7 +31,7 @@ from fairlead.processes.rpc import (
     FrameReader,
     FrameTooLargeError,
     Method,
-    framed,
+    encode_frame,
     read_record,
 )
 
@@ -60,7 +60,7 @@ class Listener:
     def flush(self) -> None:
         """Called after notices that came together, and before the call is answered."""
 
-    async def caught_up(self) -> None:
+    async def catch_up(self) -> None:
         """Return when there is room for more."""
 
 
@@ -220,7 +220,7 @@ class HostConnection(asyncio.Protocol):
 
     def send(self, record: object) -> None:
         """Send a record, which is dropped if the process has ended. FrameTooLargeError."""
-        frame = framed(record, FRAME_BYTES_MAX)
+        frame = encode_frame(record, FRAME_BYTES_MAX)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame)
 
@@ -275,7 +275,7 @@ class HostConnection(asyncio.Protocol):
         self._hold()
         try:
             for listener in listeners:
-                await listener.caught_up()
+                await listener.catch_up()
         finally:
             self._told_bytes, self._pausing = 0, None
             self._release()

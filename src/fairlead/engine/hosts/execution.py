@@ -58,7 +58,7 @@ class HostedExecution:
             self.cancellation.set_result(None)
             self._stop()
 
-    async def held(self, host: EngineProcess) -> Ending | Exit:
+    async def run_on(self, host: EngineProcess) -> Ending | Exit:
         """Have a host execute the job; returns how the job ended, or how the host ended by itself."""
         if self.cancellation.done():
             return Interrupted(None, None, [])
@@ -72,7 +72,7 @@ class HostedExecution:
                 call.cancel()
             ended = await call.result
         except ProcessLostError as error:
-            return await self._stopped(None) if self._is_stopping else error.exit
+            return await self._ending_after_stop(None) if self._is_stopping else error.exit
         except OSError as error:
             host.kill("it could not be given its order")
             return not_started(f"the workflow could not be given to an engine host: {error.strerror}")
@@ -82,18 +82,18 @@ class HostedExecution:
             if self._call is not None:
                 await self._call.close()
         self.descriptors = ended.descriptors
-        return await self._stopped(ended.ending) if self._is_stopping else ended.ending
+        return await self._ending_after_stop(ended.ending) if self._is_stopping else ended.ending
 
-    async def failed(self, exit_: Exit) -> Failed:
+    async def failure(self, exit_: Exit) -> Failed:
         """The end of the job, after the host was lost. A kill by the system means that memory ran out."""
         place, executed = self._events.last or _NOWHERE, self._events.executed
         lines = exit_.last_words.splitlines()[:_LINES_MAX]
         node_type = await self._class_of(place)
         if exit_.reason is None and exit_.is_out_of_memory:
             words = "the engine process was killed by the system, most likely because memory ran out"
-            return failed(place, node_type, OUT_OF_MEMORY, words, executed, lines)
+            return failure(place, node_type, OUT_OF_MEMORY, words, executed, lines)
         died = exit_.words if exit_.reason is None else f"was ended: {exit_.reason}"
-        return failed(place, node_type, CRASH, f"the engine process {died}", executed, lines)
+        return failure(place, node_type, CRASH, f"the engine process {died}", executed, lines)
 
     # The end of its time.
 
@@ -124,7 +124,7 @@ class HostedExecution:
         if self._call is not None:
             self._call.fail(Exit(None, None, _UNHEARD))
 
-    async def _stopped(self, ending: Ending | None) -> Ending:
+    async def _ending_after_stop(self, ending: Ending | None) -> Ending:
         """How the job has ended after a stop was requested: by itself, if it has reported so."""
         if ending is not None and not (self._is_late and isinstance(ending, Interrupted)):
             return ending
@@ -132,7 +132,7 @@ class HostedExecution:
         node_type = "" if place is None else await self._class_of(place)
         if self._is_late:
             words = f"the job was ended after {self._seconds:.0f} seconds"
-            late = failed(place or _NOWHERE, node_type, TIMEOUT, words, self._events.executed)
+            late = failure(place or _NOWHERE, node_type, TIMEOUT, words, self._events.executed)
             return msgspec.structs.replace(late, is_late=True)
         return Interrupted(place, node_type or None, list(self._events.executed))
 
@@ -167,7 +167,7 @@ class _Events(Listener):
                     self._executing.pop(place.node, None)
                     self.executed.append(place.node)
                 case Executed(ui=ui):
-                    told = msgspec.structs.replace(event, ui=_shown(ui))
+                    told = msgspec.structs.replace(event, ui=_encode_shown(ui))
                 case _ if isinstance(event, Ending):
                     raise BadFrameError("an ending among the events")
                 case _:
@@ -187,19 +187,19 @@ class _Events(Listener):
         if told:
             self._callbacks.tell(told)
 
-    async def caught_up(self) -> None:
+    async def catch_up(self) -> None:
         """Return when the callbacks can take more events."""
-        await self._callbacks.caught_up()
+        await self._callbacks.catch_up()
 
 
-def _shown(ui: Mapping[str, object]) -> ShownValues:
+def _encode_shown(ui: Mapping[str, object]) -> ShownValues:
     try:
-        return ShownValues.encoded(ui)
+        return ShownValues.encode(ui)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadFrameError("a value that JSON does not have") from error
 
 
-def failed(
+def failure(
     place: Place,
     node_type: str,
     exception_type: str,
@@ -213,4 +213,4 @@ def failed(
 
 def not_started(words: str) -> Failed:
     """The end of a job for which no host could be started."""
-    return failed(_NOWHERE, "", CRASH, words)
+    return failure(_NOWHERE, "", CRASH, words)

@@ -62,9 +62,9 @@ class Host:
                 outcome = await self._executor.run(work, sender.emit, connection.stop)
                 connection.begin_to_end()
                 sender.flush()
-                return _ended(sender.fault or outcome.ending)
+                return _encode_ending(sender.fault or outcome.ending)
             except Exception as error:  # noqa: BLE001 -- any error ends this job, and not the host
-                return _ended(Failed(failure(_NOBODY, "", error, {}, [])))
+                return _encode_ending(Failed(failure(_NOBODY, "", error, {}, [])))
 
     def _refuse_unknown(self, graph: Graph, outputs: Sequence[str]) -> None:
         """The workflow was checked by another process, whose packs and catalog may have been older."""
@@ -84,21 +84,21 @@ class Host:
             context = looking_context(FilesClient(connection, self._scratch))
             validated = await validate(graph, self._loaded.registry, targets, context)
             return Checked(
-                hand_over(_written(validated.graph), self._folder),
+                hand_over(_encode_graph(validated.graph), self._folder),
                 validated.outputs,
                 len(validated.graph),
                 sum(node.class_type in self._loaded.partner_nodes for node in validated.graph.values()),
-                _told({node: found.as_dict() for node, found in validated.node_faults.items()}),
+                _encode_faults({node: found.as_dict() for node, found in validated.node_faults.items()}),
                 sorted({node.class_type for node in validated.graph.values() if node.class_type is not None}),
             )
         except InvalidGraphError as error:
             faults = {node: found.as_dict() for node, found in error.node_faults.items()}
-            return Refused(_told(error.fault.as_dict()), _told(faults))
+            return Refused(_encode_faults(error.fault.as_dict()), _encode_faults(faults))
         except BadGraphError as error:
-            return _refused(Fault(_INVALID_PROMPT, "The workflow cannot be read.", str(error)))
+            return _refuse(Fault(_INVALID_PROMPT, "The workflow cannot be read.", str(error)))
         except Exception as error:  # noqa: BLE001 -- lack of memory, or an unforeseen class: a fault of the workflow
             words = f"{type(error).__name__}: {shown_text(error)}"
-            return _refused(exception_during_validation(ValueError(words), is_output=True))
+            return _refuse(exception_during_validation(ValueError(words), is_output=True))
         finally:
             connection.stop.set()
 
@@ -111,11 +111,11 @@ class Host:
         return rendering.render(picture)
 
 
-def _refused(fault: Fault) -> Refused:
-    return Refused(_told(fault.as_dict()))
+def _refuse(fault: Fault) -> Refused:
+    return Refused(_encode_faults(fault.as_dict()))
 
 
-def _ended(ending: Ending) -> Ended:
+def _encode_ending(ending: Ending) -> Ended:
     """The end of a job as it can be sent."""
     try:
         msgspec.msgpack.encode(ending)
@@ -124,7 +124,7 @@ def _ended(ending: Ending) -> Ended:
         return Ended(Failed(failure(_NOBODY, "", error, {}, [])), open_descriptors())
 
 
-def _written(graph: Graph) -> bytes:
+def _encode_graph(graph: Graph) -> bytes:
     """A graph as JSON. BadGraphError for a constant that was read as NaN or an infinity."""
     try:
         text = json.dumps(write_graph(graph), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -133,6 +133,6 @@ def _written(graph: Graph) -> bytes:
     return text.encode()
 
 
-def _told(faults: dict[str, Any]) -> bytes:
+def _encode_faults(faults: dict[str, Any]) -> bytes:
     """The faults as JSON within a bound, as they repeat values of the workflow and messages of nodes."""
     return fit(plain(faults, FRAME_BYTES_MAX // 2, WRITTEN), _TOLD_BYTES_MAX)

@@ -28,7 +28,7 @@ class Loaded(msgspec.Struct, frozen=True):
     own: frozenset[str] = frozenset()
     """The names of the classes that are of no pack."""
 
-    def told(self) -> LoadedNodes:
+    def report(self) -> LoadedNodes:
         """The report to the server."""
         wanted = [name for name in self.registry if not (self.packs and name in self.own)]
         classes = {name: describe(self.registry[name].definition) for name in wanted}

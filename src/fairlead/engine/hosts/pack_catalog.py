@@ -89,7 +89,7 @@ class PackCatalog:
         """Whether every pack was probed."""
         return self._is_looked_at.is_set() and not self._pending(None)
 
-    async def settled(self, allowed: PackSet) -> None:
+    async def wait_for_probes(self, allowed: PackSet) -> None:
         """Return when all allowed packs were probed."""
         await self._is_looked_at.wait()
         for name in set(allowed or ()).difference(self._packs):
@@ -121,7 +121,7 @@ class PackCatalog:
         if found is None:
             if len(self._owners) > _CLASSES_MAX:
                 self._owners.clear()
-            found = {name: pack.name for pack in reversed(self._allowed(allowed)) for name in pack.classes}
+            found = {name: pack.name for pack in reversed(self._packs_of(allowed)) for name in pack.classes}
             self._owners[allowed] = found
         return found
 
@@ -133,7 +133,7 @@ class PackCatalog:
         """Have a pack probed, unless that was done or is under way; with `again` in any case."""
         pack = self._packs.setdefault(name, _Pack(name))
         if pack.probe is None or (again and pack.probe.done()):
-            pack.probe = asyncio.ensure_future(self._probed(pack))
+            pack.probe = asyncio.ensure_future(self._probe(pack))
         return pack.probe
 
     def forget(self, names: Iterable[str]) -> None:
@@ -143,9 +143,9 @@ class PackCatalog:
                 pack.probe.cancel()
         self._change()
 
-    async def _probed(self, pack: _Pack) -> PackReport:
+    async def _probe(self, pack: _Pack) -> PackReport:
         pack.edition = next(self._editions)
-        report, classes = await self._tried(pack.name)
+        report, classes = await self._try(pack.name)
         pack.report, pack.classes = report, classes
         self._change()
         self._note(PackProbed(report))
@@ -155,7 +155,7 @@ class PackCatalog:
     def _note_shadowed(self) -> None:
         """Report once which classes of a pack are never used, because an earlier pack provides them."""
         owners = self.owners(None)
-        for pack in self._allowed(None):
+        for pack in self._packs_of(None):
             shadowed: dict[str, list[str]] = {}
             for name in pack.classes:
                 if owners[name] != pack.name:
@@ -165,7 +165,7 @@ class PackCatalog:
                     self._note(ClassesShadowed(pack.name, owner, classes))
             pack.shadowed_by = shadowed
 
-    async def _tried(self, name: str) -> tuple[PackReport, Classes]:
+    async def _try(self, name: str) -> tuple[PackReport, Classes]:
         """Load a pack, a second time if it ends its process, as memory may have been short; not if it was too slow."""
         packs: Packs = (name,)
         for is_last in (False, True):
@@ -183,7 +183,7 @@ class PackCatalog:
         self._owners.clear()
         self._changed()
 
-    def _allowed(self, allowed: PackSet) -> list[_Pack]:
+    def _packs_of(self, allowed: PackSet) -> list[_Pack]:
         """The packs of a set; the set of all packs has no copies."""
         return [
             pack
@@ -192,7 +192,7 @@ class PackCatalog:
         ]
 
     def _pending(self, allowed: PackSet) -> "list[asyncio.Task[Any]]":
-        return [pack.probe for pack in self._allowed(allowed) if pack.probe is not None and not pack.probe.done()]
+        return [pack.probe for pack in self._packs_of(allowed) if pack.probe is not None and not pack.probe.done()]
 
 
 def _read(name: str, loaded: LoadedNodes) -> tuple[PackReport, Classes]:
@@ -248,7 +248,7 @@ class NodeClasses:
     async def describe(self, packs: PackSet) -> bytes:
         """The classes with some packs, as one JSON object. EngineUnavailableError."""
         await self.own()
-        return await asyncio.to_thread(_written, self._own, self._catalog.classes(packs))
+        return await asyncio.to_thread(_encode_classes, self._own, self._catalog.classes(packs))
 
 
 def _classes_in(object_info: bytes) -> Classes:
@@ -256,6 +256,6 @@ def _classes_in(object_info: bytes) -> Classes:
     return {name: bytes(raw) for name, raw in told.items()}
 
 
-def _written(own: Classes, of_packs: Classes) -> bytes:
+def _encode_classes(own: Classes, of_packs: Classes) -> bytes:
     classes = {**of_packs, **own}
     return msgspec.json.encode({name: msgspec.Raw(raw) for name, raw in classes.items()})

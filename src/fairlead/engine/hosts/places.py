@@ -75,9 +75,9 @@ class Places:
         """
         is_called = False
         while not (self._is_closed or execution.cancellation.done()):
-            place = self._found(workspace, packs) if is_called or not self._waiting else None
+            place = self._find(workspace, packs) if is_called or not self._waiting else None
             if place is not None:
-                return place if place.host is not None else await self._started(place, execution)
+                return place if place.host is not None else await self._start_host(place, execution)
             await self._wait(execution, is_called=is_called)
             is_called = True
         if is_called:
@@ -104,28 +104,28 @@ class Places:
             return _OUT_OF_DATE
         return _UNFIT if self._is_closed or place.jobs >= _JOBS_MAX or host.is_gone else None
 
-    def _found(self, workspace: str, packs: Packs) -> Place | None:
+    def _find(self, workspace: str, packs: Packs) -> Place | None:
         """A place for a job: an idle one of its workspace and packs, a free one, or the longest idle one of another."""
         for place in reversed(self._idle):
             if (place.workspace, place.packs) == (workspace, packs):
                 self._idle.remove(place)
                 if not cast("EngineProcess", place.host).is_gone:
-                    return self._occupied(place)
+                    return self._occupy(place)
                 self._end(place, _UNFIT)
                 break
         if self._idle and len(self._busy) + len(self._idle) >= self._count:
             self._end(self._idle.pop(0), "its place was wanted for another workspace, or other node packs")
         if len(self._busy) + len(self._idle) < self._count:
-            return self._occupied(Place(workspace, packs, self._stamp(packs)))
+            return self._occupy(Place(workspace, packs, self._stamp(packs)))
         return None
 
-    def _occupied(self, place: Place) -> Place:
+    def _occupy(self, place: Place) -> Place:
         if place.expiry is not None:
             place.expiry.cancel()
         self._busy.add(place)
         return place
 
-    async def _started(self, place: Place, execution: HostedExecution) -> Place | None:
+    async def _start_host(self, place: Place, execution: HostedExecution) -> Place | None:
         """The place with a host, started for it; None when the job was cancelled."""
         starting = asyncio.ensure_future(self._start(place.packs, place.workspace))
         try:
@@ -180,9 +180,9 @@ class Places:
     def _ending(self, task: "asyncio.Future[Any]") -> None:
         """Something that ends; the server waits for it before it ends itself."""
         self._endings.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._note_ending)
 
-    def _ended(self, task: "asyncio.Future[Any]") -> None:
+    def _note_ending(self, task: "asyncio.Future[Any]") -> None:
         self._endings.discard(task)
         if not task.cancelled():
             task.exception()

@@ -35,7 +35,7 @@ class HostPolicies(msgspec.Struct, frozen=True):
         is_granted = packs and (EVERY_PACK in self.networked or titles <= set(self.networked))
         return self.opened if is_granted and self.opened is not None else self.closed
 
-    def narrowed(self, packs: Collection[str], folder: str) -> Policy:
+    def narrow(self, packs: Collection[str], folder: str) -> Policy:
         """The policy of a process that loads some packs in a folder of its own; it has begun with the widest policy.
 
         Hosts are forked from it. Its filter was installed already, unless it differs.

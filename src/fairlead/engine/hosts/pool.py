@@ -220,7 +220,7 @@ class Hosts:
         """The classes of nodes with some packs, as one JSON object (C-01). EngineUnavailableError."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.loading_seconds):
-                await self._catalog.settled(packs)
+                await self._catalog.wait_for_probes(packs)
         return await self._classes.describe(packs)
 
     # Questions.
@@ -297,7 +297,7 @@ class Hosts:
                 needed = await self._packs_of(workspace_id, order.workflow, packs)
             place = await self._places.take(workspace_id, needed, execution)
             ending: Ending | Exit = (
-                Interrupted(None, None, []) if place is None else await self._executed(place, execution)
+                Interrupted(None, None, []) if place is None else await self._execute(place, execution)
             )
         except HostNotStartedError as error:
             ending = not_started(str(error))
@@ -305,19 +305,19 @@ class Hosts:
             del self._executions[order.job]
         if self._is_closed and isinstance(ending, Interrupted | Exit):
             raise EngineUnavailableError(_CLOSED)
-        return await execution.failed(ending) if isinstance(ending, Exit) else ending
+        return await execution.failure(ending) if isinstance(ending, Exit) else ending
 
     def interrupt(self, job_id: str) -> None:
         """Have a job end soon; one that is not executed here is ignored."""
         if job_id in self._executions:
             self._executions[job_id].interrupt()
 
-    async def _executed(self, place: Place, execution: HostedExecution) -> Ending | Exit:
+    async def _execute(self, place: Place, execution: HostedExecution) -> Ending | Exit:
         host = place.host
         if host is None:
             raise AssertionError
         try:
-            return await execution.held(host)
+            return await execution.run_on(host)
         except BaseException:
             host.kill("its job was given up")
             raise
@@ -345,7 +345,7 @@ class Hosts:
         if not foreign <= self._catalog.owners(allowed).keys():
             try:
                 async with asyncio.timeout(self._settings.loading_seconds):
-                    await self._catalog.settled(allowed)
+                    await self._catalog.wait_for_probes(allowed)
             except TimeoutError:
                 raise EngineUnavailableError(_STILL_LOADED) from None
         owners = self._catalog.owners(allowed)
@@ -381,9 +381,9 @@ class Hosts:
     def _keep(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._note_end)
 
-    def _done(self, task: "asyncio.Task[object]") -> None:
+    def _note_end(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, EngineUnavailableError | HostNotStartedError):

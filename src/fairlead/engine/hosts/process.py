@@ -135,12 +135,12 @@ class EngineProcess:
     def _adopt(self, process: "EngineProcess") -> None:
         self.forked.add(process)
 
-        def ended(_: object) -> None:
+        def note_exit(_: object) -> None:
             self.forked.discard(process)
             self._statuses.pop(process.pid, None)
             self.connection.tell(TemplateService.reap, process.pid)
 
-        process.child.exited.add_done_callback(ended)
+        process.child.exited.add_done_callback(note_exit)
 
     async def _greet(self, ours: socket.socket) -> None:
         """Wait for the first byte of a process that was started."""

@@ -27,7 +27,7 @@ def render(order: Render) -> Rendered:
     target = Path(order.target)
     try:
         with open_picture(Path(order.original)) as image:
-            _rendered(order, image, target)
+            _render(order, image, target)
     except UnreadablePictureError as error:
         problem = _words(error)
     except (MemoryError, OSError, ValueError) as error:
@@ -49,14 +49,14 @@ def _words(error: UnreadablePictureError) -> str:
             return "The picture cannot be read."
 
 
-def _rendered(order: Render, image: Image.Image, target: Path) -> None:
+def _render(order: Render, image: Image.Image, target: Path) -> None:
     quality = min(max(order.quality, _QUALITIES[0]), _QUALITIES[1])
     if order.how == "thumbnail":
         return _thumbnail(image, order.edge).save(target, "JPEG", quality=quality)
     upright = _upright(image)
     match order.how:
         case "mask":
-            _masked(upright, Path(order.other or "")).save(target, "PNG", pnginfo=_texts(image))
+            _mask(upright, Path(order.other or "")).save(target, "PNG", pnginfo=_texts(image))
         case "rgb":
             upright.convert("RGB").save(target, "PNG")
         case "a":
@@ -85,7 +85,7 @@ def _upright(image: Image.Image) -> Image.Image:
     return upright
 
 
-def _masked(original: Image.Image, mask: Path) -> Image.Image:
+def _mask(original: Image.Image, mask: Path) -> Image.Image:
     """The colours of one picture and the alpha of another, which is scaled to its size (engine-wire, 2.5)."""
     with open_picture(mask) as drawn:
         alpha = _upright(drawn).convert("RGBA").getchannel("A")

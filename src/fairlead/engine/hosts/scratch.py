@@ -21,11 +21,11 @@ class ScratchFolders:
         """Make a folder below the root, and remove those of servers that have ended. OSError when that fails."""
         root = root.resolve()
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _held(root / _LOCK):  # so that a folder that is being made is not taken for one that was left behind
+        with _hold(root / _LOCK):  # so that a folder that is being made is not taken for one that was left behind
             for folder in root.glob(f"{_BEGINNING}*"):
                 _remove_if_left(folder)
             self.folder: Final = Path(tempfile.mkdtemp(prefix=_BEGINNING, dir=root))
-            self._lock = _opened(self.folder / _LOCK)
+            self._lock = _open(self.folder / _LOCK)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._numbers: Final = itertools.count()
 
@@ -42,7 +42,7 @@ class ScratchFolders:
 def _remove_if_left(folder: Path) -> None:
     """Remove a folder whose lock is free, because its owner has ended."""
     try:
-        lock = _opened(folder / _LOCK)
+        lock = _open(folder / _LOCK)
     except OSError:
         return
     try:
@@ -56,8 +56,8 @@ def _remove_if_left(folder: Path) -> None:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
-    lock = _opened(path)
+def _hold(path: Path) -> Iterator[None]:
+    lock = _open(path)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -65,5 +65,5 @@ def _held(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -35,7 +35,7 @@ from fairlead.engine.nodes.context import (
 )
 from fairlead.engine.nodes.files import extension_of, fill_prefix
 from fairlead.engine.nodes.node_context import Stop
-from fairlead.processes.rpc import Answer, Call, Declined, Method, Record, framed, read_frame
+from fairlead.processes.rpc import Answer, Call, Declined, Method, Record, encode_frame, read_frame
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class ServerConnection:
 
         FrameTooLargeError, or what the encoder raises; without a server there is nothing to go on.
         """
-        frame = framed(record, bytes_max)
+        frame = encode_frame(record, bytes_max)
         with self._sending:
             self._unsent += frame
             if is_followed and len(self._unsent) <= _UNSENT_BYTES_MAX:
@@ -198,24 +198,24 @@ class FilesClient:
 
     def input_file(self, name: str) -> Path:
         """The file a caller named."""
-        return self._connection.call(JobQuestions.find_file, _bounded(name)).result()
+        return self._connection.call(JobQuestions.find_file, _check_length(name)).result()
 
     def input_files(self, folder: str) -> Sequence[str]:
         """The names of the files in a folder of the inputs."""
-        return self._connection.call(JobQuestions.list_files, _bounded(folder)).result()
+        return self._connection.call(JobQuestions.list_files, _check_length(folder)).result()
 
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
         """A place in the scratch folder, and the name that the server gives. ValueError for a prefix of no use."""
         suffix = extension_of(extension)
-        return self._named(fill_prefix(prefix, sizes), suffix, kind, is_exact=False)
+        return self._name_file(fill_prefix(prefix, sizes), suffix, kind, is_exact=False)
 
     def named_file(self, name: str, kind: str) -> tuple[Path, SavedFile]:
         """A place in the scratch folder for a file of exactly this name."""
         try:
-            suffix = extension_of(PurePosixPath(_bounded(name)).suffix)
+            suffix = extension_of(PurePosixPath(_check_length(name)).suffix)
         except ValueError:
             suffix = "bin"
-        return self._named(name, suffix, kind, is_exact=True)
+        return self._name_file(name, suffix, kind, is_exact=True)
 
     def write(self, path: Path, content: bytes) -> None:
         """Hold the bytes of a small file until it is kept, and write those of a large one."""
@@ -242,7 +242,7 @@ class FilesClient:
         self._held_bytes -= len(self._held.pop(path, b""))
         path.unlink(missing_ok=True)
 
-    def _named(self, name: str, suffix: str, kind: str, *, is_exact: bool) -> tuple[Path, SavedFile]:
+    def _name_file(self, name: str, suffix: str, kind: str, *, is_exact: bool) -> tuple[Path, SavedFile]:
         if kind not in _NEW_KINDS:
             raise ValueError(f"there is no folder for new files of the kind {kind[:20]!r}")
         new_kind = cast("NewKind", kind)
@@ -278,7 +278,7 @@ class OutsideClient:
         return ModelReply(ran.body, ran.files, ran.content_types)
 
 
-def _bounded(name: str) -> str:
+def _check_length(name: str) -> str:
     """A name that can be asked for; links may be long."""
     if len(name) > _NAME_LENGTH_MAX:
         raise NoSuchFileError(f"there is no file with a name of {len(name)} characters")

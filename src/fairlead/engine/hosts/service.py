@@ -116,7 +116,7 @@ class JobCalls(JobQuestions, Protocol):
 class HostCallbacks(JobCalls, Protocol):
     """The server's side of a job that is executed."""
 
-    def caught_up(self) -> Awaitable[None]:
+    def catch_up(self) -> Awaitable[None]:
         """Return when there is room for more events; after a flood of them nothing is read from the host until then."""
         ...
 

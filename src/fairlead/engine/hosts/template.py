@@ -31,7 +31,7 @@ from fairlead.engine.nodes.registry import Registry
 from fairlead.processes.confinement.applying import apply, narrow
 from fairlead.processes.confinement.limits import bound, die_with_parent, keep_orphans
 from fairlead.processes.confinement.policy import Policy
-from fairlead.processes.rpc import Answer, Call, Record, finish, framed, read_frame
+from fairlead.processes.rpc import Answer, Call, Record, encode_frame, finish, read_frame
 
 _SERVER: Final = 3
 _FORKS: Final = 4
@@ -112,7 +112,7 @@ class Template:
             signal.setitimer(timer, 0)  # nothing of a pack runs here from now on
         gc.collect()
         gc.freeze()  # what is loaded stays: collecting it again would only copy its pages
-        return self._loaded.told()
+        return self._loaded.report()
 
     async def serve(self, folder: str, loaded: str, cache: int) -> int:
         """Become a host."""
@@ -173,7 +173,7 @@ class Template:
 
     def _send(self, record: object) -> None:
         try:
-            self._server.sendall(framed(record, FRAME_BYTES_MAX))
+            self._server.sendall(encode_frame(record, FRAME_BYTES_MAX))
         except OSError:
             os._exit(0)  # without a server there is nothing to go on
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead.engine.hosts.forking import CAN_FORK, is_forkable
-from fairlead.engine.hosts.kept import KeptProcess
+from fairlead.engine.hosts.kept_process import KeptProcess
 from fairlead.engine.hosts.notes import HostStarted, TakeNote
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
@@ -139,16 +139,16 @@ class Templates:
 
     async def load(self, packs: Packs, owner: str) -> LoadedNodes:
         """Have a template load some packs, and return the reports; `owner` is who waits. HostNotStartedError."""
-        async with self._kept(packs, owner).used() as template:
+        async with self._template_of(packs, owner).use() as template:
             return template.loaded
 
     async def host(self, packs: Packs, owner: str, service: Service) -> EngineProcess:
         """A new host for a workspace, with exactly some packs. HostNotStartedError."""
         began = asyncio.get_running_loop().time()
         for is_last in (False, True):
-            async with self._kept(packs, owner).used() as template:
+            async with self._template_of(packs, owner).use() as template:
                 try:
-                    process = await self._served(template, packs, service)
+                    process = await self._serve(template, packs, service)
                     break
                 except HostNotStartedError:
                     if is_last or not template.process.is_gone:
@@ -160,7 +160,7 @@ class Templates:
         """Fork a template no more; it ends with its last host."""
         kept = self._templates.pop(packs, None)
         if kept is not None:
-            self._keep(asyncio.ensure_future(self._retired(kept, reason)))
+            self._keep(asyncio.ensure_future(self._retire(kept, reason)))
 
     def retire_with(self, pack: str, reason: str) -> None:
         """Fork no template that has loaded a pack any more."""
@@ -174,7 +174,7 @@ class Templates:
 
     # Hosts.
 
-    async def _served(self, template: _Template, packs: Packs, service: Service) -> EngineProcess:
+    async def _serve(self, template: _Template, packs: Packs, service: Service) -> EngineProcess:
         """A process that has the packs of a template, and serves."""
         if template.is_forkable:
             folder = template.folder / f"h{next(self._numbers)}"
@@ -193,7 +193,7 @@ class Templates:
 
     # Templates.
 
-    def _kept(self, packs: Packs, owner: str) -> KeptProcess[_Template]:
+    def _template_of(self, packs: Packs, owner: str) -> KeptProcess[_Template]:
         """The template with some packs, to be used at once; it becomes the most recently used one."""
         kept = self._templates.pop(packs, None) or KeptProcess[_Template](lambda: self._start_template(packs, owner))
         self._templates[packs] = kept
@@ -238,7 +238,7 @@ class Templates:
 
     def _policy(self, packs: Packs, folder: Path) -> Policy | None:
         policies = self._settings.policies
-        return None if policies is None else policies.narrowed(packs, str(folder))
+        return None if policies is None else policies.narrow(packs, str(folder))
 
     def _expire_later(self, packs: Packs, template: _Template) -> None:
         """Check after a while whether a template with packs is still used."""
@@ -254,7 +254,7 @@ class Templates:
         else:
             self._expire_later(packs, template)
 
-    async def _retired(self, kept: KeptProcess[_Template], reason: str) -> None:
+    async def _retire(self, kept: KeptProcess[_Template], reason: str) -> None:
         """End a template when nobody uses it and all its forks have ended."""
         template = await kept.last()
         while template is not None and not template.process.is_gone:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from fairlead.engine.hosts.connection import ProcessLostError
-from fairlead.engine.hosts.kept import KeptProcess
+from fairlead.engine.hosts.kept_process import KeptProcess
 from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.templates import HostSettings, Packs, Start
@@ -68,7 +68,7 @@ class ValidatorPool:
 
         The caller may be cancelled; the host then still works and occupies a place.
         """
-        task = asyncio.ensure_future(self._answered(workspace_id, packs, question))
+        task = asyncio.ensure_future(self._answer(workspace_id, packs, question))
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         try:
@@ -86,7 +86,7 @@ class ValidatorPool:
 
     # A question.
 
-    async def _answered(self, workspace_id: str, packs: Packs, question: Question[R]) -> R:
+    async def _answer(self, workspace_id: str, packs: Packs, question: Question[R]) -> R:
         if self._closed_for is not None:
             raise EngineUnavailableError(self._closed_for)
         try:
@@ -108,13 +108,13 @@ class ValidatorPool:
         key = workspace_id, packs
         validator = self._validator(workspace_id, packs)
         try:
-            async with validator.host.used() as process:
-                return await self._asked(process, question)
+            async with validator.host.use() as process:
+                return await self._ask(process, question)
         finally:
             if validator.host.is_idle:
                 self._rest(key, validator)
 
-    async def _asked(self, process: EngineProcess, question: Question[R]) -> R | None:
+    async def _ask(self, process: EngineProcess, question: Question[R]) -> R | None:
         seconds = self._settings.check_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -172,12 +172,12 @@ class ValidatorPool:
     def _retire(self, validator: _Validator, reason: str) -> None:
         if validator.expiry is not None:
             validator.expiry.cancel()
-        task = asyncio.ensure_future(_ended(validator, reason))
+        task = asyncio.ensure_future(_end_when_idle(validator, reason))
         self._tasks.add(task)
         task.add_done_callback(self._forget)
 
 
-async def _ended(validator: _Validator, reason: str) -> None:
+async def _end_when_idle(validator: _Validator, reason: str) -> None:
     """End a host when it has answered its questions."""
     process = await validator.host.last()
     if process is not None:

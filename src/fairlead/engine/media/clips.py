@@ -291,7 +291,7 @@ def _write_mp4(path: Path, given: Components, codec: str, metadata: Mapping[str,
     if rate <= 0 or not len(given.images):
         raise ValueError("A video has at least one frame, and more than none a second.")
     texts = pictures.as_json(metadata)
-    heard = _heard(given, rate)
+    heard = _sound_of(given, rate)
     if clip_library.is_there():
         size = given.images.shape[2] // 2 * 2, given.images.shape[1] // 2 * 2
         images = _check_each(given.images[:, : size[1], : size[0], :3], check)
@@ -310,7 +310,7 @@ def _write_mp4(path: Path, given: Components, codec: str, metadata: Mapping[str,
         mp4_writing.write(path, frames, opus, texts)
 
 
-def _heard(given: Components, rate: Fraction) -> tuple[Array, int] | None:
+def _sound_of(given: Components, rate: Fraction) -> tuple[Array, int] | None:
     """The first sound of a batch, as long as the frames are shown, in at most two channels."""
     if given.audio is None:
         return None

@@ -97,7 +97,7 @@ class Folders:
         else:
             self._give_back(final)
 
-    def kept(self) -> Sequence[tuple[SavedFile, Path]]:
+    def new_files(self) -> Sequence[tuple[SavedFile, Path]]:
         """The new files that were given their final names, with their paths."""
         return [(saved, path) for path, saved in self._kept.items()]
 

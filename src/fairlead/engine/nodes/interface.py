@@ -50,11 +50,11 @@ class Interface:
         self.wants_live_graph: Final = "DYNPROMPT" in self.hidden.values()
         self._static: Final = {} if self.is_dynamic else self._expect({})
 
-    def expected(self, given: Mapping[str, object]) -> Mapping[str, Expected]:
+    def expect(self, given: Mapping[str, object]) -> Mapping[str, Expected]:
         """Every input a node with these constants and links may have, by path, in the order of the declaration."""
         return self._expect(given) if self.is_dynamic else self._static
 
-    def nested(self, values: Mapping[str, object], expected: Mapping[str, Expected]) -> dict[str, object]:
+    def nest(self, values: Mapping[str, object], expected: Mapping[str, Expected]) -> dict[str, object]:
         """The values by path as the function takes them; the choice of a combo is in its dict under its own name."""
         if not self.is_dynamic:
             return dict(values)
@@ -111,7 +111,7 @@ def _hidden_kind(kind: object) -> str:
 
 def _below(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
     if input_.declared.type == AUTOGROW:
-        yield from _grown(input_, given)
+        yield from _grow(input_, given)
     elif input_.declared.type == DYNAMIC_COMBO:
         chosen = given.get(input_.path)
         for option in input_.declared.options.get("options", ()):
@@ -119,7 +119,7 @@ def _below(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
                 yield from _children(input_, option["inputs"])
 
 
-def _grown(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
+def _grow(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
     """Of all possible repetitions only those that are required, present, or have something below them."""
     template = input_.declared.options["template"]
     names = template.get("names")

@@ -41,7 +41,7 @@ def _find_taken(switch: object, on_false: object = None, on_true: object = None)
     is_experimental=True,
     needed=_find_taken,
 )
-def switched(
+def choose_side(
     switch: Annotated[bool, boolean()],
     on_false: Annotated[object, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
     on_true: Annotated[object, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
@@ -50,4 +50,4 @@ def switched(
     return on_true if switch else on_false
 
 
-NODES: Final = (both, either, negate, switched)
+NODES: Final = (both, either, negate, choose_side)

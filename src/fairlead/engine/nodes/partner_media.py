@@ -169,7 +169,7 @@ def clip_file(value: object) -> bytes:
 
 def read_clip(path: Path) -> FileClip:
     """A file as a clip, which keeps its own copy as long as the clip is referenced. UnusableMediaError."""
-    clip = FileClip(_OwnFile.copied(path))
+    clip = FileClip(_OwnFile.copy(path))
     try:
         clip.get_dimensions()
     except (ValueError, OSError) as error:
@@ -181,7 +181,7 @@ class _OwnFile(PosixPath):
     """A file that is removed with its last reference, because a cached clip outlives the files of its job."""
 
     @classmethod
-    def copied(cls, path: Path) -> "_OwnFile":
+    def copy(cls, path: Path) -> "_OwnFile":
         handle, name = tempfile.mkstemp(prefix="clip-", suffix=path.suffix)
         os.close(handle)
         shutil.copyfile(path, name)

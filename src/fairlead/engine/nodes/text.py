@@ -164,13 +164,13 @@ def extract_pattern(
     try:
         match mode:
             case "First Match":
-                found = pattern.found_in(string, group=0, count=1)
+                found = pattern.find_in(string, group=0, count=1)
             case "First Group":
-                found = pattern.found_in(string, group_index, count=1)
+                found = pattern.find_in(string, group_index, count=1)
             case "All Groups":
-                found = pattern.found_in(string, group_index)
+                found = pattern.find_in(string, group_index)
             case _:
-                found = pattern.found_in(string)
+                found = pattern.find_in(string)
     except FaultyPatternError:
         return ""
     return "\n".join(found)
@@ -188,7 +188,7 @@ def replace_pattern(
 ) -> str:
     r"""The text with matches of a pattern replaced, at most `count` of them, 0 for all; `\1` stands for a group."""
     pattern = Pattern(regex_pattern, case_insensitive in {None, True}, bool(multiline), bool(dotall))
-    return pattern.replaced_in(string, replace, count or 0)
+    return pattern.replace_in(string, replace, count or 0)
 
 
 # --- Values as text ---------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def hidden_values(names: Mapping[str, object]) -> dict[str, object]:
     """The values of the hidden inputs of the node that is being called; None for unknown ones."""
     context = current_context()
     known = {} if context is None else context.hidden
-    return {name: _hidden(known.get(name)) for name in names}
+    return {name: _view_hidden(known.get(name)) for name in names}
 
 
 def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, object]], dict[str, object]]:
@@ -32,12 +32,12 @@ def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, object]], dic
         and "VIDEO" not in input_.declared.type
     )
 
-    def converted(values: Mapping[str, object]) -> dict[str, object]:
+    def convert(values: Mapping[str, object]) -> dict[str, object]:
         return {
             name: value if name in untouched else videos.for_pack(for_pack(value)) for name, value in values.items()
         }
 
-    return converted
+    return convert
 
 
 def with_hidden(function: Callable[..., object], hidden: Mapping[str, object]) -> Callable[..., object]:
@@ -45,11 +45,11 @@ def with_hidden(function: Callable[..., object], hidden: Mapping[str, object]) -
     signature = inspect.signature(function)
     named = {name: kind for name, kind in hidden.items() if name in signature.parameters}
 
-    def checked(**values: object) -> object:
+    def check(**values: object) -> object:
         return function(**{**hidden_values(named), **values})
 
-    checked.__signature__ = signature  # type: ignore[attr-defined]
-    return checked
+    check.__signature__ = signature  # type: ignore[attr-defined]
+    return check
 
 
 def complete(value: object) -> object:
@@ -75,14 +75,14 @@ def node_id(context: NodeContext | None) -> str:
     return "" if context is None else context.place.node
 
 
-def _hidden(value: object) -> object:
+def _view_hidden(value: object) -> object:
     return view_of(value) if isinstance(value, LiveGraph) else value
 
 
 class ShownFiles(Protocol):
     """The folder of files that packs have written and show."""
 
-    def kept(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
+    def keep(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
         """Pass the files to the job; the displayed output then has the job's names for them."""
         ...
 
@@ -143,4 +143,4 @@ def _values(given: object, count: int) -> list[object]:
 def _show(ui: object, files: ShownFiles, context: NodeContext | None) -> Mapping[str, object]:
     if not isinstance(ui, Mapping):
         return {}
-    return ui if context is None else files.kept(ui, context)
+    return ui if context is None else files.keep(ui, context)

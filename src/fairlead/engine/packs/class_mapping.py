@@ -38,7 +38,7 @@ def definition_of_class(name: str, kind: Any, title: str, module: str, folders: 
     sections = kind.INPUT_TYPES()
     if not isinstance(sections, Mapping):
         raise BadClassError("its INPUT_TYPES does not return a dict")
-    outputs, (hidden, unseen) = _outputs(kind), _hidden(sections.get("hidden") or {})
+    outputs, (hidden, unseen) = _outputs(kind), _hidden_inputs(sections.get("hidden") or {})
     inputs = (*inputs_of(sections), *unseen)
     optional = sections.get("optional")
     takes_anything = optional is not None and _ANY_NAME in optional  # some packs return True for every name
@@ -58,7 +58,7 @@ def definition_of_class(name: str, kind: Any, title: str, module: str, folders: 
         is_deprecated=bool(getattr(kind, "DEPRECATED", False)),
         fingerprint=_check(kind, "IS_CHANGED", hidden),
         validate=_check(kind, "VALIDATE_INPUTS", hidden),
-        needed=None if check is None else old.needed(kind.check_lazy_status, check),
+        needed=None if check is None else old.lazy_check(kind.check_lazy_status, check),
         takes_unknown=takes_anything,
         is_idempotent=not getattr(kind, "NOT_IDEMPOTENT", False),
         takes_unknown_links=_takes_any(getattr(kind, method)),
@@ -80,7 +80,7 @@ class _OldClass:
     ) -> None:
         self._kind = kind
         self._outputs = outputs
-        self._hidden = hidden
+        self._hidden_inputs = hidden
         self._folders = folders
         self._uploads = [input_.name for input_ in inputs if _UPLOADS.intersection(input_.declared.options)]
         self._converted = converter(inputs)
@@ -101,20 +101,20 @@ class _OldClass:
             given = await self._method(context)(**self._arguments(inputs, context))
         return as_result(given, self._outputs, self._folders, context)
 
-    def needed(self, function: Callable[..., object], static: object) -> Callable[..., object]:
+    def lazy_check(self, function: Callable[..., object], static: object) -> Callable[..., object]:
         """The class's own function for needed lazy inputs, called on the node's instance."""
         signature = inspect.signature(function)
         if inspect.isfunction(static):  # an ordinary method, seen from the class
             signature = signature.replace(parameters=list(signature.parameters.values())[1:])
         takes_any = _takes_any(function)
 
-        def asked(**values: object) -> object:
+        def ask(**values: object) -> object:
             known = {**self._hidden_values(), **self._converted(values)}
             chosen = {name: value for name, value in known.items() if takes_any or name in signature.parameters}
             return self._instance(current_context()).check_lazy_status(**chosen)
 
-        asked.__signature__ = signature  # type: ignore[attr-defined]
-        return asked
+        ask.__signature__ = signature  # type: ignore[attr-defined]
+        return ask
 
     def _method(self, context: NodeContext | None) -> Callable[..., Any]:
         found: Callable[..., object] = getattr(self._instance(context), self._kind.FUNCTION)
@@ -135,13 +135,13 @@ class _OldClass:
         return {**self._converted(inputs), **self._hidden_values()}
 
     def _hidden_values(self) -> dict[str, object]:
-        values = hidden_values(self._hidden)
+        values = hidden_values(self._hidden_inputs)
         return {name: [value] for name, value in values.items()} if self.is_input_list else values
 
     def _stage(self, name: str, context: NodeContext) -> None:
         """Link an upload to where packs look for it."""
         try:
-            self._folders.staged(name, context)
+            self._folders.stage(name, context)
         except NoSuchFileError:
             return  # the node reports a missing file itself, as it may find the name elsewhere
 
@@ -178,7 +178,7 @@ def _outputs(kind: object) -> tuple[Output, ...]:
     )
 
 
-def _hidden(section: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Input, ...]]:
+def _hidden_inputs(section: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Input, ...]]:
     """The hidden inputs that every node gets, and those that are ordinary inputs, only not shown.
 
     The latter are set by packs in the graphs they make, such as the turns of a loop.

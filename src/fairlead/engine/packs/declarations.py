@@ -14,7 +14,7 @@ class BadClassError(ValueError):
     """A class of nodes is malformed; the message says where."""
 
 
-def declared_of(spec: object) -> Declared:
+def declaration_of(spec: object) -> Declared:
     """The declaration of an input, `(type,)` or `(type, options)`; a type may be the list of choices itself.
 
     BadClassError when it is neither.
@@ -36,7 +36,7 @@ def inputs_of(sections: Mapping[str, Any]) -> tuple[Input, ...]:
     for section in ("required", "optional"):
         for name, spec in (sections.get(section) or {}).items():
             try:
-                found.setdefault(str(name), Input(str(name), declared_of(spec), section == "optional"))
+                found.setdefault(str(name), Input(str(name), declaration_of(spec), section == "optional"))
             except BadClassError as error:
                 raise BadClassError(f"input {name}: {error}") from error
     return tuple(found.values())

@@ -42,10 +42,10 @@ class PackFolders:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def staged(self, name: str, context: NodeContext) -> Path:
+    def stage(self, name: str, context: NodeContext) -> Path:
         """The path at which a pack finds a named file; NoSuchFileError where it does not exist."""
         found = context.input_file(name)
-        kind, bare = self.named(name)
+        kind, bare = self.parse_name(name)
         parts = [_UNUSUAL.sub("_", part)[-_NAME_LENGTH_MAX:] for part in bare.split("/") if part.strip(". ")]
         target = self.path(kind).joinpath(*parts or ["file"])
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -55,14 +55,14 @@ class PackFolders:
         fresh.replace(target)
         return target
 
-    def named(self, name: str) -> tuple[str, str]:
+    def parse_name(self, name: str) -> tuple[str, str]:
         """The kind and the bare name that a text such as `picture.png [output]` means."""
         for kind in KINDS:
             if name.endswith(f"[{kind}]"):
                 return kind, name.removesuffix(f"[{kind}]").rstrip()
         return "input", name
 
-    def kept(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
+    def keep(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
         """Pass every displayed file to the job, once each; the displayed output then has the job's names."""
         kept: dict[Path, Mapping[str, str]] = {}
         return {key: self._keep(value, context, kept, 0) for key, value in ui.items()}
@@ -74,7 +74,7 @@ class PackFolders:
             case {"filename": str(filename), "type": "output" | "temp" as kind}:
                 path = self._find_written(kind, str(value.get("subfolder") or ""), filename)
                 if path is not None and path not in kept:
-                    kept[path] = self._handed_over(path, kind, context)
+                    kept[path] = self._hand_over(path, kind, context)
                 return {**value, **(kept[path] if path is not None else {})}
             case list() | tuple():
                 return [self._keep(item, context, kept, depth + 1) for item in value]
@@ -92,7 +92,7 @@ class PackFolders:
         is_own = path.is_relative_to(folder) and path.is_file() and path.resolve() == path
         return path if is_own else None
 
-    def _handed_over(self, path: Path, kind: str, context: NodeContext) -> Mapping[str, str]:
+    def _hand_over(self, path: Path, kind: str, context: NodeContext) -> Mapping[str, str]:
         """A numbered file gets the job's next number, as packs count only the files they see."""
         name = path.relative_to(self.path(kind))
         numbered = _NUMBERED.fullmatch(path.stem)

@@ -27,7 +27,7 @@ def definition_of_schema(kind: type[ComfyNode], module: str, folders: PackFolder
         Output(type_name(output.get_io_type()), output.display_name or output.id, bool(output.is_output_list))
         for output in schema.outputs or ()
     )
-    hidden = {Hidden(kind).name: [Hidden(kind).value] for kind in _hidden_of(schema)}
+    hidden = {Hidden(kind).name: [Hidden(kind).value] for kind in _hidden_inputs_of(schema)}
     node = _NewClass(kind, hidden, outputs, folders, converter(inputs))
     is_lazy = any(input_.is_lazy for input_ in inputs)
     return Definition(
@@ -85,11 +85,11 @@ class _NewClass:
         if function is None:
             return None
 
-        def checked(**values: object) -> object:
+        def check(**values: object) -> object:
             return getattr(self._copy(), name)(**self._converted(values))
 
-        checked.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        return checked
+        check.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return check
 
     def _copy(self) -> Any:
         """Nodes keep no state on their class: attributes are set on a copy that lives as long as the call."""
@@ -108,7 +108,7 @@ class _NewClass:
         return made_result(given.args, ui, given.expand, self._outputs, self._folders, context)
 
 
-def _hidden_of(schema: Schema) -> list[Hidden]:
+def _hidden_inputs_of(schema: Schema) -> list[Hidden]:
     """The hidden inputs a class asks for, and those of all classes that write files."""
     asked = [*(schema.hidden or ())]
     return [*asked, *([Hidden.prompt, Hidden.extra_pnginfo] if schema.is_output_node else [])]

@@ -83,9 +83,9 @@ class _Evaluation:
             case ast.Name(id=name):
                 result = self._look_up(name)
             case ast.UnaryOp(op=sign, operand=operand):
-                result = _worked_out(_UNARY[type(sign)], self.value_of(operand))
+                result = _work_out(_UNARY[type(sign)], self.value_of(operand))
             case ast.BinOp(op=sign, left=left, right=right) if type(sign) in _BINARY:
-                result = _worked_out(_BINARY[type(sign)], self.value_of(left), self.value_of(right))
+                result = _work_out(_BINARY[type(sign)], self.value_of(left), self.value_of(right))
             case ast.BoolOp(op=sign, values=parts):
                 result = self._deciding(isinstance(sign, ast.Or), parts)
             case ast.Compare():
@@ -123,7 +123,7 @@ class _Evaluation:
             if type(sign) not in _COMPARISONS:
                 raise ExpressionError("The expression compares in a way that is not known.")
             right = self.value_of(part)
-            if not _worked_out(_COMPARISONS[type(sign)], left, right):
+            if not _work_out(_COMPARISONS[type(sign)], left, right):
                 return False
             left = right
         return True
@@ -132,10 +132,10 @@ class _Evaluation:
         if name not in _FUNCTIONS:
             known = ", ".join(_FUNCTIONS)
             raise ExpressionError(f"There is no function {name[:200]}; there are: {known}.")
-        return _worked_out(_FUNCTIONS[name], *(self.value_of(argument) for argument in arguments))
+        return _work_out(_FUNCTIONS[name], *(self.value_of(argument) for argument in arguments))
 
 
-def _worked_out(work: Callable[..., object], *values: object) -> object:
+def _work_out(work: Callable[..., object], *values: object) -> object:
     try:
         result = work(*values)
     except ExpressionError:
@@ -179,7 +179,7 @@ def _power(base: Number, exponent: Number) -> object:
     return base**exponent
 
 
-def _shifted_left(number: int, places: int) -> int:
+def _shift_left(number: int, places: int) -> int:
     _check_bits(operator.index(number).bit_length() + operator.index(places))
     return number << places
 
@@ -208,7 +208,7 @@ _BINARY: Final[Mapping[type[ast.operator], Callable[..., object]]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: _power,
-    ast.LShift: _shifted_left,
+    ast.LShift: _shift_left,
     ast.RShift: operator.rshift,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,

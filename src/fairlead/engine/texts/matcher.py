@@ -55,14 +55,14 @@ def _answer(question: Question) -> dict[str, object]:
     except MemoryError:
         return {"faulty": "it needs too much memory"}
     try:
-        return _asked(pattern, question)
+        return _match(pattern, question)
     except (re.error, IndexError) as reason:
         return {"faulty": str(reason)}
     except MemoryError:
         return {"long": True}
 
 
-def _asked(pattern: re.Pattern[str], question: Question) -> dict[str, object]:
+def _match(pattern: re.Pattern[str], question: Question) -> dict[str, object]:
     text, most = question["text"], question["most"]
     match question["ask"]:
         case "search":

@@ -44,7 +44,7 @@ class Pattern(msgspec.Struct, frozen=True):
         """Whether it matches somewhere."""
         return bool(self._ask("search", text))
 
-    def found_in(self, text: str, group: int | None = None, count: int = 0) -> list[str]:
+    def find_in(self, text: str, group: int | None = None, count: int = 0) -> list[str]:
         """The text of each match: of a group (0 is the whole), by default of the first group, if there is one.
 
         A group that took no part is empty; a group the pattern does not have gives nothing. `count` bounds the matches,
@@ -53,7 +53,7 @@ class Pattern(msgspec.Struct, frozen=True):
         found = self._ask("find", text, group=group, count=count)
         return found if isinstance(found, list) else []
 
-    def replaced_in(self, text: str, replacement: str, count: int = 0) -> str:
+    def replace_in(self, text: str, replacement: str, count: int = 0) -> str:
         r"""The text with its matches replaced; `\1` and `\g<name>` in the replacement stand for groups."""
         if len(replacement) > _LONGEST_TEXT:
             raise ValueError(f"The replacement has {len(replacement):,} characters, and {_LONGEST_TEXT:,} is the most.")

@@ -13,15 +13,15 @@ from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
 from fairlead.messaging.event_relay import JobMark
 from fairlead.messaging.local.live_jobs import LiveJobs
+from fairlead.messaging.local.published_jobs import PublishedJobs
 from fairlead.messaging.local.subscriptions import LocalRunWatch, LocalSubscription, SizedBroadcast
-from fairlead.messaging.local.told import ToldJobs
 
 _GATHER_SECONDS: Final = 0.001
-"""How long after some were sent others wait, for those that come with them: a small job is then sent in three writes
-instead of six. The end of a job never waits."""
+"""After sending, how long later events of a workspace wait for each other: a small job then takes three writes instead
+of six. The end of a job never waits."""
 _HEARD_SECONDS: Final = 2.0
-"""How long a job counts as heard from a messenger after something that is only told live: it tells again each second,
-or the messenger is away."""
+"""How long a messenger counts as bringing the events of a job after one that is not stored: such events come each
+second, unless the messenger is away."""
 
 
 def _nobody(workspace_id: str, *, is_watched: bool) -> None:
@@ -39,7 +39,7 @@ class LocalEventHub:
         self._watching = watching
         self._watchers: dict[str, int] = {}
         """How many subscriptions and watches of runs each workspace has."""
-        self._told: dict[str, ToldJobs] = {}
+        self._published: dict[str, PublishedJobs] = {}
         self._subscriptions: dict[str, dict[LocalSubscription, None]] = {}
         self._count = 0
         self._jobs = LiveJobs()
@@ -52,32 +52,32 @@ class LocalEventHub:
         self._is_closed = False
 
     def publish(self, envelope: EventEnvelope) -> None:
-        """Tell every subscription of the workspace. Never waits, never raises.
+        """Send an event to every subscription of its workspace. Never waits, never raises.
 
-        That nothing more will be told of a job goes with the QueueChanged that follows its end, as clients expect it;
-        where none follows soon, it goes alone.
+        That no event of a job will follow is reported with the QueueChanged after its end, as clients expect it;
+        where none comes soon, it is reported alone.
         """
-        told = self._told.get(envelope.workspace_id)
-        if told is None or told.own(envelope):
-            self._tell(envelope, is_ours=True)
+        published = self._published.get(envelope.workspace_id)
+        if published is None or published.admit_own(envelope):
+            self._send(envelope, is_ours=True)
 
     def hear(self, envelope: EventEnvelope) -> None:
-        """Tell subscriptions of an event that a messenger brings, where it follows what they were told."""
-        told = self._told.get(envelope.workspace_id)
-        if told is not None and told.heard(envelope, asyncio.get_running_loop().time()):
-            self._tell(envelope, is_ours=False)
+        """Send subscriptions an event that a messenger brings, if it follows the last one they got."""
+        published = self._published.get(envelope.workspace_id)
+        if published is not None and published.admit_heard(envelope, asyncio.get_running_loop().time()):
+            self._send(envelope, is_ours=False)
 
     def relay(self, envelope: EventEnvelope) -> None:
-        """Tell subscriptions of an event that was read, unless they were told."""
-        told = self._told.get(envelope.workspace_id)
-        if told is not None and not self._jobs.has_seen(envelope) and told.read(envelope):
-            self._tell(envelope, is_ours=False)
+        """Send subscriptions an event that was read from the database, unless they have it."""
+        published = self._published.get(envelope.workspace_id)
+        if published is not None and not self._jobs.has_seen(envelope) and published.admit_read(envelope):
+            self._send(envelope, is_ours=False)
 
     def relay_run(self, change: RunChanged) -> None:
-        """Tell watches of a change that was read."""
+        """Send watches a change that was read from the database."""
         self.publish_run(change)
 
-    def watched(self) -> Collection[str]:
+    def watched_workspaces(self) -> Collection[str]:
         """The workspaces with subscriptions."""
         return self._subscriptions.keys()
 
@@ -86,39 +86,39 @@ class LocalEventHub:
         return self._run_watches.keys()
 
     def begin(self, workspace_id: str, remaining: int, jobs: Iterable[JobMark]) -> None:
-        """Take over how a watched workspace stands."""
-        if (told := self._told.get(workspace_id)) is not None:
-            told.begin(remaining, jobs)
+        """Take over the state of a watched workspace."""
+        if (published := self._published.get(workspace_id)) is not None:
+            published.begin(remaining, jobs)
 
     def has_begun(self, workspace_id: str) -> bool:
-        """Whether it was said how a workspace stands since it is watched."""
-        told = self._told.get(workspace_id)
-        return told is not None and told.has_begun
+        """Whether the state of a workspace was taken over since it is watched."""
+        published = self._published.get(workspace_id)
+        return published is not None and published.has_begun
 
     def is_heard(self, job_id: str, workspace_id: str) -> bool:
-        """Whether what a job does is heard as it happens."""
-        told = self._told.get(workspace_id)
-        at = None if told is None else told.heard_at(job_id)
+        """Whether a messenger brings the events of a job as they happen."""
+        published = self._published.get(workspace_id)
+        at = None if published is None else published.last_heard_at(job_id)
         return at is not None and asyncio.get_running_loop().time() - at < _HEARD_SECONDS
 
     def turn(self, workspace_id: str) -> int:
-        """A number that changes whenever subscriptions are told how many jobs remain."""
-        told = self._told.get(workspace_id)
-        return 0 if told is None else told.turn
+        """A number that changes whenever the number of remaining jobs is sent to subscriptions."""
+        published = self._published.get(workspace_id)
+        return 0 if published is None else published.turn
 
     def relay_remaining(self, workspace_id: str, remaining: int, at: int, turn: int) -> None:
-        """Tell how many jobs remain, where that is new and was read after `turn`."""
-        told = self._told.get(workspace_id)
-        if told is not None and told.turn == turn and told.remaining != remaining:
-            self._tell(EventEnvelope(workspace_id, None, None, at, QueueChanged(remaining)), is_ours=False)
+        """Send how many jobs remain, if that is new and was read after `turn`."""
+        published = self._published.get(workspace_id)
+        if published is not None and published.turn == turn and published.remaining != remaining:
+            self._send(EventEnvelope(workspace_id, None, None, at, QueueChanged(remaining)), is_ours=False)
 
-    def _tell(self, envelope: EventEnvelope, *, is_ours: bool) -> None:
+    def _send(self, envelope: EventEnvelope, *, is_ours: bool) -> None:
         workspace_id = envelope.workspace_id
         progress = self._jobs.note(envelope, is_ours=is_ours)
         ended_jobs: Sequence[str] = ()
         if isinstance(envelope.event, QueueChanged):
-            if (told := self._told.get(workspace_id)) is not None:
-                told.note_remaining(envelope.event.remaining)
+            if (published := self._published.get(workspace_id)) is not None:
+                published.note_remaining(envelope.event.remaining)
             ended_jobs = self._ended_jobs.pop(workspace_id, ())
         subscriptions = self._subscriptions.get(workspace_id)
         if not subscriptions:
@@ -144,19 +144,19 @@ class LocalEventHub:
             subscription.end(CloseReason.STOPPED)
             return subscription
         if workspace_id not in self._subscriptions:
-            self._told[workspace_id] = ToldJobs()
+            self._published[workspace_id] = PublishedJobs()
         self._subscriptions.setdefault(workspace_id, {})[subscription] = None
         self._count += 1
         self._count_watcher(workspace_id, 1)
         return subscription
 
     def publish_run(self, change: RunChanged) -> None:
-        """Tell every watch of the run."""
+        """Send a change to every watch of its run."""
         for watch in self._run_watches.get((change.workspace_id, change.run_id), ()):
             watch.put(change)
 
     def watch_run(self, workspace_id: str, run_id: str) -> LocalRunWatch:
-        """Hear of the changes of a run from now on."""
+        """Watch the changes of a run from now on."""
         watch = LocalRunWatch(lambda ended: self._leave_run((workspace_id, run_id), ended))
         self._run_watches.setdefault((workspace_id, run_id), set()).add(watch)
         self._count_watcher(workspace_id, 1)
@@ -180,7 +180,7 @@ class LocalEventHub:
             del subscriptions[subscription]
             self._count -= 1
             if not subscriptions:
-                del self._subscriptions[workspace_id], self._told[workspace_id]
+                del self._subscriptions[workspace_id], self._published[workspace_id]
                 self._sent_at.pop(workspace_id, None)
                 self._jobs.forget_others(workspace_id)
             self._count_watcher(workspace_id, -1)
@@ -224,10 +224,10 @@ class LocalEventHub:
     def _note_ended(self, workspace_id: str, public_id: str) -> None:
         self._ended_jobs.setdefault(workspace_id, []).append(public_id)
         loop = asyncio.get_running_loop()
-        loop.call_later(self._limits.ended_seconds, self._tell_ended, workspace_id, public_id)
+        loop.call_later(self._limits.ended_seconds, self._send_ended, workspace_id, public_id)
 
-    def _tell_ended(self, workspace_id: str, public_id: str) -> None:
-        """Tell that nothing more will be told of a job, unless that was told in the meantime."""
+    def _send_ended(self, workspace_id: str, public_id: str) -> None:
+        """Report that no event of a job will follow, unless that was reported in the meantime."""
         ended_jobs = self._ended_jobs.get(workspace_id, [])
         if public_id not in ended_jobs:
             return

@@ -149,7 +149,7 @@ def _size(broadcast: Broadcast) -> int:
         case Preview(_, _, image):
             return least + len(image)
         case Executed(_, ui):
-            return least + len(ShownValues.encoded(ui).json)
+            return least + len(ShownValues.encode(ui).json)
         case Failed() | Cached() | Interrupted() | Notice() | ProgressText() as event:
             return least + len(_encode(event))
         case _:

@@ -121,7 +121,7 @@ class NatsLink:
                 while self.is_connected and self._waiting:  # noqa: ASYNC110 -- at the end only
                     await asyncio.sleep(_LOOK_SECONDS)
         if self._task is not None:
-            await _ended(self._task)
+            await _end(self._task)
 
     def publish(self, subject: str, encode: Callable[[], bytes]) -> None:
         """Send a message soon, or drop it: it is not even encoded while NATS is away. Never waits, never raises."""
@@ -165,7 +165,7 @@ class NatsLink:
             try:
                 await _connect(client, self._urls, self._credentials, self._note_error, is_lost)
                 tries = 0
-                self._note_state(LinkState(is_connected=True, detail=_connected_to(client)))
+                self._note_state(LinkState(is_connected=True, detail=_server_address(client)))
                 await self._serve(client, is_lost)
                 reason = _reason(client.last_error)
             except _PASSING as error:
@@ -186,7 +186,7 @@ class NatsLink:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
-                await _ended(task)
+                await _end(task)
         for task in done:
             task.result()  # raises what sending has failed with
 
@@ -249,7 +249,7 @@ async def try_servers(urls: Sequence[str], credentials: Path | None) -> tuple[st
 
     try:
         await _connect(client, urls, credentials, ignore, asyncio.Event())
-        return _connected_to(client), await client.rtt(timeout=_CONNECT_SECONDS)
+        return _server_address(client), await client.rtt(timeout=_CONNECT_SECONDS)
     except _PASSING as error:
         raise NatsUnavailableError(_reason(_cause(client, error))) from None
     finally:
@@ -300,7 +300,7 @@ async def _connect(
     )
 
 
-async def _ended(task: "asyncio.Task[object]") -> None:
+async def _end(task: "asyncio.Task[object]") -> None:
     """Cancel a task until it has ended: the library does not pass on every cancellation."""
     while not task.done():
         task.cancel()
@@ -318,7 +318,7 @@ def _cause(client: _Client, error: Exception) -> Exception:
     return client.cause or error if isinstance(error, nats.errors.NoServersError) else error
 
 
-def _connected_to(client: Client) -> str:
+def _server_address(client: Client) -> str:
     url = client.connected_url
     return "" if url is None else f"{url.hostname}:{url.port}"
 

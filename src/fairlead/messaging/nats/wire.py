@@ -91,4 +91,4 @@ def _with_values(envelope: EventEnvelope) -> EventEnvelope:
     event = envelope.event
     if not isinstance(event, Executed):
         return envelope
-    return msgspec.structs.replace(envelope, event=msgspec.structs.replace(event, ui=ShownValues.encoded(event.ui)))
+    return msgspec.structs.replace(envelope, event=msgspec.structs.replace(event, ui=ShownValues.encode(event.ui)))

@@ -61,7 +61,7 @@ class Authenticator:
         self._known: OrderedDict[tuple[str, str], tuple[float, Caller]] = OrderedDict()
         self._forgettings = 0
 
-    def remembered(self, credential: Credential | None) -> Caller | None:
+    def recall(self, credential: Credential | None) -> Caller | None:
         """The caller of an API key looked up a moment ago, without waiting for anything."""
         if not isinstance(credential, ApiKey):
             return None

@@ -55,7 +55,7 @@ class NewPerson(msgspec.Struct, frozen=True):
     email: str
     is_operator: bool = False
 
-    def checked(self) -> "NewPerson":
+    def check(self) -> "NewPerson":
         """The same with the address in lower case; BadMemberError."""
         _check_name(self.name)
         _check_email(self.email)
@@ -84,7 +84,7 @@ async def bootstrap_operator(database: Database, clock: Clock) -> IssuedKey | No
 
 async def create_member(database: Database, person: NewPerson, by: Actor, clock: Clock) -> Member:
     """Make a member without roles and keys; BadMemberError, EmailTakenError."""
-    person, now = person.checked(), clock.now_ms()
+    person, now = person.check(), clock.now_ms()
     new = NewMember(new_id(), person.name, person.email, now, person.is_operator)
     act = Act("member.created", target=person.email, detail={"name": person.name, "is_operator": person.is_operator})
     await database.write(with_entry(lambda c: members.create_member(c, new), by, lambda _: act, now))
@@ -161,7 +161,7 @@ async def invite(
     database: Database, workspace_id: str, person: NewPerson, role: Role, by: Actor, clock: Clock
 ) -> Invited:
     """Give a person a role in a workspace; BadMemberError. Somebody who is not a member yet is made one, with a key."""
-    person, now = person.checked(), clock.now_ms()
+    person, now = person.check(), clock.now_ms()
     new = NewMember(new_id(), person.name, person.email, now)
     issued, key = _new_key(new.id, "first key", now)
     member, is_new = await database.write(

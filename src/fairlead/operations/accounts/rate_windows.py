@@ -103,5 +103,5 @@ class RateWindows:
             self._observe(DatabaseTrouble("share request counts", str(error)))
             return False
         for meter in meters:
-            meter.written(shared)
+            meter.note_written(shared)
         return True

@@ -78,7 +78,7 @@ class SecretRotation(msgspec.Struct, frozen=True):
 
     async def states(self) -> list[SecretState]:
         """The secrets that are known, the current one first, and those that something sealed needs beside."""
-        names = [one.id.hex() for one in self.secrets.known(fresh=True)]
+        names = [one.id.hex() for one in self.secrets.list_all(fresh=True)]
         used = await uses(self.database, self.secrets)
         entries = await asyncio.to_thread(self._entries)
         of_name = {entry.secret.id.hex(): entry for entry in entries}
@@ -105,13 +105,13 @@ class SecretRotation(msgspec.Struct, frozen=True):
             by,
             lambda changed: Act("secret.rotated", target=changed[0].secret.id.hex()),
         )
-        self.secrets.known(fresh=True)
+        self.secrets.list_all(fresh=True)
         return Rotated(changed[0].secret.id.hex(), await reseal(self.database, self.secrets, tell))
 
     async def reseal(self, by: Actor, tell: Callable[[int], None] = lambda _: None) -> Rotated:
         """Seal with the current secret what others have sealed: takes a rotation up that was interrupted."""
         await note_first_secret(self.database, self.secrets)
-        current = self.secrets.known(fresh=True)[0].id.hex()
+        current = self.secrets.list_all(fresh=True)[0].id.hex()
         await record_act(self.database, by, Act("secret.resealed", target=current), self.clock)
         return Rotated(current, await reseal(self.database, self.secrets, tell))
 
@@ -120,7 +120,7 @@ class SecretRotation(msgspec.Struct, frozen=True):
         entries = await asyncio.to_thread(self._entries)
         if not at_once:
             self._refuse_young(entries)
-        self.secrets.known(fresh=True)
+        self.secrets.list_all(fresh=True)
         unreadable = await self._settle()
         forgotten = sum(entry.former_since is not None for entry in entries)
         act = Act("secret.finished", detail={"forgotten": forgotten})
@@ -129,7 +129,7 @@ class SecretRotation(msgspec.Struct, frozen=True):
         kept = await keep_derived(self.database, self.secrets)
         if self.path is not None:
             await self._change(without_former, by, lambda _: act)
-            self.secrets.known(fresh=True)
+            self.secrets.list_all(fresh=True)
         return Finished(forgotten, kept, unreadable)
 
     async def _settle(self) -> int:

@@ -31,7 +31,7 @@ class Resealed(msgspec.Struct, frozen=True):
 async def note_first_secret(database: Database, secrets: Secrets) -> None:
     """Note under which secret this installation began: webhook secrets without a row go on deriving from it."""
     if await database.read(sealed_rows.find_origin) is None:
-        name = secrets.known()[0].id.hex()
+        name = secrets.list_all()[0].id.hex()
         await database.write(lambda c: sealed_rows.note_origin(c, name))
 
 
@@ -43,7 +43,7 @@ async def reseal(database: Database, secrets: Secrets, tell: Callable[[int], Non
         while rows := await database.read(
             partial(sealed_rows.outdated_rows, sealed=table, prefix=sealer.prefix, after=last, limit=BATCH)
         ):
-            changes = [(row, fresh) for row in rows if (fresh := _sealed_again(sealer, table, row)) is not None]
+            changes = [(row, fresh) for row in rows if (fresh := _reseal_row(sealer, table, row)) is not None]
             done += await database.write(partial(sealed_rows.replace_sealed, sealed=table, changes=changes))
             unreadable += len(rows) - len(changes)
             last = rows[-1]
@@ -56,7 +56,7 @@ async def keep_derived(database: Database, secrets: Secrets) -> int:
 
     From then on those of new workspaces derive from the current secret.
     """
-    sealer, current, after, kept = Sealer(secrets), secrets.known()[0], "", 0
+    sealer, current, after, kept = Sealer(secrets), secrets.list_all()[0], "", 0
     origin = origin_of(secrets, await database.read(sealed_rows.find_origin))
     while origin is not current and (
         found := await database.read(partial(sealed_rows.derived_webhook_secrets, after=after, limit=BATCH))
@@ -75,14 +75,14 @@ async def keep_derived(database: Database, secrets: Secrets) -> int:
 async def uses(database: Database, secrets: Secrets) -> dict[str, int]:
     """How many sealed texts need each secret, by its name; those sealed before secrets had names are under ''."""
     counted = await database.read(lambda c: sealed_rows.count_by_prefix(c, PREFIX_BYTES))
-    found = {secret.id.hex(): 0 for secret in secrets.known()}
+    found = {secret.id.hex(): 0 for secret in secrets.list_all()}
     for prefix, count in counted.items():
         name = prefix[1:].hex() if prefix[:1] == b"\x02" else ""
         found[name] = found.get(name, 0) + count
     return found
 
 
-def _sealed_again(sealer: Sealer, table: SealedTable, row: SealedRow) -> bytes | None:
+def _reseal_row(sealer: Sealer, table: SealedTable, row: SealedRow) -> bytes | None:
     what = table.what_of(row)
     try:
         return sealer.seal(row.workspace_id, what, sealer.open(row.workspace_id, what, row.sealed))

@@ -78,13 +78,13 @@ class WebhookSecrets:
             try:
                 return base64.b64decode(self._sealer.open(workspace_id, name_of(number), sealed))
             except CannotOpenError:
-                return derived_secret(self._secrets.known()[0], workspace_id, number)
+                return derived_secret(self._secrets.list_all()[0], workspace_id, number)
         return derived_secret(origin_of(self._secrets, kept.origin), workspace_id, number)
 
 
 def origin_of(secrets: Secrets, name: str | None) -> MasterSecret:
     """The master secret that webhook secrets without a row derive from; the current one where that is unknown."""
-    known = secrets.known()
+    known = secrets.list_all()
     return next((secret for secret in known if secret.id.hex() == name), known[0])
 
 

@@ -74,7 +74,7 @@ class Downloads:
         workspace_id, url = key
         try:
             async with asyncio.timeout(self._seconds), self._places.place(workspace_id):
-                blob = await self._fetched(url)
+                blob = await self._fetch_blob(url)
         except NoRoomError as error:
             raise _decline(url, "too many files are being downloaded") from error
         except (TimeoutError, TooSlowError) as error:
@@ -97,7 +97,7 @@ class Downloads:
             self._known.popitem(last=False)
         return blob
 
-    async def _fetched(self, url: str) -> str:
+    async def _fetch_blob(self, url: str) -> str:
         """The blob of a link; each redirection is checked like the first address."""
         wanted = url
         for _ in range(_REDIRECTS_MAX + 1):

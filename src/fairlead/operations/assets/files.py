@@ -384,7 +384,7 @@ class WorkflowFiles:
     async def check_room(self, workspace_id: str) -> None:
         """Refuse early where nothing more can be stored: JobFaultError(StorageFull), FaultError(ServiceUnavailable)."""
         usage = await _reach(self._database.read(lambda c: usage_of(c, workspace_id)))
-        if (spent := usage.spent(self.limits)) is not None:
+        if (spent := usage.find_used_up(self.limits)) is not None:
             raise JobFaultError(StorageFull(*spent))
 
     def _new(

@@ -27,7 +27,7 @@ from fairlead.domain.jobs.asset_references import (
     REFERENCES_MAX,
     AssetReference,
     references_in,
-    told_of_assets,
+    refusal_of_assets,
     with_names,
 )
 from fairlead.domain.jobs.faults import BadFile, BadSubmission, JobFaultError, StorageFull
@@ -159,7 +159,7 @@ class Assets:
             fault: AssetFault = AssetNotFound() if deleted is None else AssetInUse()
             raise AssetFaultError(fault)
 
-    async def resolved(self, caller: Caller, new: NewJob) -> NewJob:
+    async def resolve(self, caller: Caller, new: NewJob) -> NewJob:
         """A submission with the names of files in the place of its references to assets.
 
         JobFaultError: SubmissionRefused(missing_asset) for missing assets, BadSubmission for too many.
@@ -173,7 +173,7 @@ class Assets:
         found = await self._find(caller, {reference.id for reference in references if reference.id is not None})
         missing = [reference for reference in references if not _is_meant(reference, found)]
         if missing:
-            raise JobFaultError(told_of_assets(missing))
+            raise JobFaultError(refusal_of_assets(missing))
         names = {id_: _name(file) for id_, file in found.items()}
         workflow = await _off_loop(new.workflow, lambda: with_names(new.workflow, names))
         return msgspec.structs.replace(new, workflow=workflow, files=sorted(found))

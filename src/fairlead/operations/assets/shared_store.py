@@ -83,7 +83,7 @@ class SharedStore:
             gate.learn(state, REASONS[state])
         except BlobsUnavailableError as error:  # one that was proven stays so: what it cannot do, it says itself
             if gate.state is not StoreState.OURS:
-                gate.learn(StoreState.UNKNOWN, f"{REASONS[StoreState.UNKNOWN]}: {_shown(error)}")
+                gate.learn(StoreState.UNKNOWN, f"{REASONS[StoreState.UNKNOWN]}: {_show(error)}")
         except DatabaseUnavailableError as error:
             if gate.state is not StoreState.OURS:
                 gate.learn(StoreState.UNKNOWN, f"the database cannot say which store is the right one: {error}")
@@ -128,7 +128,7 @@ class SharedStore:
         return recorded, await self._blobs.markers.read()
 
 
-def _shown(error: Exception) -> str:
+def _show(error: Exception) -> str:
     """An error of a store on one line: some of them come with the whole answer."""
     return " ".join(str(error).split())[:_SHOWN]
 

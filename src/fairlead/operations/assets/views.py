@@ -112,7 +112,7 @@ class FileViews:
         ):
             shown = self._serve(file, file.blob, file.size, file.content_type, file.name)
             return ViewedFile(self._links.sign(file).path, shown)
-        made, content_type = await self._rendered(caller.workspace_id, file, wanted.rendering)
+        made, content_type = await self._make_picture(caller.workspace_id, file, wanted.rendering)
         name = split_name(file.name)[0] + extension(content_type)
         return self._serve(file, made.name, made.size, content_type, name)
 
@@ -152,7 +152,9 @@ class FileViews:
         with _word_faults(file.name):
             await self._blobs.check(file.blob, file.size)
 
-    async def _rendered(self, workspace_id: str, file: WorkflowFile, rendering: Rendering) -> tuple[AdoptedBlob, str]:
+    async def _make_picture(
+        self, workspace_id: str, file: WorkflowFile, rendering: Rendering
+    ) -> tuple[AdoptedBlob, str]:
         """A picture rendered from a file. It is cached; unreferenced bytes stay for a day."""
         key = (file.blob, rendering)
         if (made := self._made.get(key)) is not None:

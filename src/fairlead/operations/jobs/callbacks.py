@@ -36,7 +36,7 @@ from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.assets.files import NO_SUCH_FILE, WorkflowFiles
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.effects import EffectQueue
-from fairlead.operations.jobs.model_faults import declined
+from fairlead.operations.jobs.model_faults import decline
 from fairlead.operations.jobs.patience import Patience
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class CheckCallbacks:
     async def find_file(self, name: str) -> Path:
         """The path of a file that the workflow names."""
         try:
-            return await self._answered(self._files.find(self._workspace_id, name))
+            return await self._answer(self._files.find(self._workspace_id, name))
         except DeclinedError as error:
             if error.exception_type == NO_SUCH_FILE and len(self.missing) < _MISSING_MAX:
                 self.missing.add(name)
@@ -69,14 +69,14 @@ class CheckCallbacks:
 
     async def list_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs."""
-        return await self._answered(self._files.list_inputs(self._workspace_id, folder))
+        return await self._answer(self._files.list_inputs(self._workspace_id, folder))
 
-    async def _answered(self, answer: Awaitable[T]) -> T:
+    async def _answer(self, answer: Awaitable[T]) -> T:
         try:
             return await answer
         except FaultError as error:
             self.unanswered = error
-            raise declined(error.fault) from error
+            raise decline(error.fault) from error
 
 
 class FileNotKeptError(Exception):
@@ -156,7 +156,7 @@ class JobCallbacks:
         if isinstance(event, Finished):
             self._executed.append(event.place.node)
         if isinstance(event, Executed):
-            shown = ShownValues.encoded(event.ui)
+            shown = ShownValues.encode(event.ui)
             if not self._has_kept(event, shown):
                 return False
             event = msgspec.structs.replace(event, ui=shown.raw)
@@ -178,16 +178,16 @@ class JobCallbacks:
         now = self._clock.now_ms()
         self._effects.act(lambda: self.publish(shown, now))
 
-    async def caught_up(self) -> None:
+    async def catch_up(self) -> None:
         """Wait until pending files are stored and watchers have had a turn, so that both stay bounded."""
         with suppress(Exception):  # reported with the end of the job
-            await self._effects.settled()
+            await self._effects.settle()
         await asyncio.sleep(0)
 
     async def settle(self) -> None:
         """Return when all files are stored and all events published. FileNotKeptError, or another failure of them."""
         try:
-            await self._effects.settled()
+            await self._effects.settle()
         except DeclinedError as error:
             raise FileNotKeptError(error, self._unkept, self._executed) from error
 
@@ -197,12 +197,12 @@ class JobCallbacks:
 
     async def find_file(self, name: str) -> Path:
         """The path of a file that the workflow names; the job may have made it a moment ago."""
-        await self._effects.settled()
+        await self._effects.settle()
         return await self._ask("find a file", lambda: self._files.find(self._job.workspace_id, name, expired=True))
 
     async def list_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs."""
-        await self._effects.settled()
+        await self._effects.settle()
         return await self._ask("list files", lambda: self._files.list_inputs(self._job.workspace_id, folder))
 
     async def name_file(self, name: str, extension: str, kind: str, *, exact: bool) -> str:
@@ -214,7 +214,7 @@ class JobCallbacks:
 
     async def keep_file(self, path: Path, filename: str, kind: str) -> None:
         """Keep a new file for as long as the job is kept."""
-        await self._effects.settled()
+        await self._effects.settle()
         await self._keep(path, filename, kind)
 
     async def keep_bytes(self, content: bytes, filename: str, kind: str) -> None:
@@ -234,7 +234,7 @@ class JobCallbacks:
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
         """Run a partner's model, paid by the key the job was submitted with."""
-        await self._effects.settled()
+        await self._effects.settle()
         answer: ModelAnswer = await self._run_model(node, turn, model, body)
         return answer
 
@@ -242,7 +242,7 @@ class JobCallbacks:
         try:
             return await self._patience.ask(doing, question)
         except FaultError as error:
-            raise declined(error.fault) from error
+            raise decline(error.fault) from error
 
     def unwritten(self) -> Sequence[NewEvent]:
         """The events that are not written yet; the caller writes them now."""
@@ -263,7 +263,7 @@ class JobCallbacks:
         """What the nodes displayed, as JSON by node."""
         return msgspec.json.encode(self._outputs)
 
-    def shown_again(self) -> Sequence[tuple[str, str]]:
+    def files_shown_again(self) -> Sequence[tuple[str, str]]:
         """The files, by kind and name, that earlier jobs have made and this one shows: they are kept as long as it."""
         return sorted(self._shown_again)
 

@@ -51,7 +51,7 @@ class JobCanceller:
 
         Where an administrator cancels (`by`), the audit log has each of them.
         """
-        return await self._cancel(caller, await self._known_as(caller, public_ids), None, by)
+        return await self._cancel(caller, await self._own_ids(caller, public_ids), None, by)
 
     async def cancel_waiting(self, caller: Caller) -> Sequence[str]:
         """Cancel every job that waits, and return which they were. FaultError."""
@@ -61,9 +61,9 @@ class JobCanceller:
         """Stop the jobs that are executed, or one of them, and return which they were. FaultError."""
         if public_id is None:
             return await self._cancel(caller, await self._live(caller, WORKING), WORKING)
-        return await self._cancel(caller, await self._known_as(caller, [public_id]), WORKING)
+        return await self._cancel(caller, await self._own_ids(caller, [public_id]), WORKING)
 
-    async def _known_as(self, caller: Caller, public_ids: Sequence[str]) -> list[str]:
+    async def _own_ids(self, caller: Caller, public_ids: Sequence[str]) -> list[str]:
         """The own ids of jobs, in the order in which they are wanted."""
         wanted = [(caller.workspace_id, public_id) for public_id in list(dict.fromkeys(public_ids))[:JOBS_MAX]]
         found = {job.public_id: job.job_id for job in await self._read(lambda c: find_known_as(c, wanted))}

@@ -43,7 +43,7 @@ class EffectQueue:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._do_all())
 
-    async def settled(self) -> None:
+    async def settle(self) -> None:
         """Return when everything is done; raise the error of work that has failed."""
         while self._task is not None:
             await asyncio.wait([self._task])

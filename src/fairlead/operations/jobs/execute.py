@@ -18,7 +18,7 @@ from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.work.entries import Superseded, TakeOver
 from fairlead.engine.hosts.classes import class_of
-from fairlead.engine.hosts.execution import failed
+from fairlead.engine.hosts.execution import failure
 from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import DeclinedError, Execute, ModelAnswer
@@ -28,12 +28,12 @@ from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.assets.files import WorkflowFiles
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.callbacks import FileNotKeptError, JobCallbacks
-from fairlead.operations.jobs.model_faults import declined
+from fairlead.operations.jobs.model_faults import decline
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.jobs.store import JobStore
 from fairlead.operations.work.places import Places, Reservation
-from fairlead.storage.jobs.jobs import deflate
+from fairlead.storage.jobs.jobs import deflate_in_thread
 
 _FLUSH_SECONDS: Final = 1.0
 _HAND_BACK_SECONDS: Final = 5.0
@@ -114,7 +114,7 @@ class JobExecutor:
         task = asyncio.get_running_loop().create_task(self._run_or_hand_back(job, reservation))
         self._tasks[job.id] = task
         self._observe(JobsUnderWay(len(self._tasks)))
-        task.add_done_callback(lambda _: self._ended(job.id))
+        task.add_done_callback(lambda _: self._note_end(job.id))
         return JobExecution(task)
 
     def interrupt(self, job_id: str) -> bool:
@@ -141,13 +141,13 @@ class JobExecutor:
         self._remembered[job.id] = job
         self._remembered_bytes += _size(job)
         while self._remembered_bytes > _REMEMBERED_BYTES:
-            self._recalled(next(iter(self._remembered)))
+            self._pop(next(iter(self._remembered)))
 
     def recall(self, job_id: str) -> LiveJob | None:
         """Take a cached job out of the cache."""
-        return self._recalled(job_id) if job_id in self._remembered else None
+        return self._pop(job_id) if job_id in self._remembered else None
 
-    def _recalled(self, job_id: str) -> LiveJob:
+    def _pop(self, job_id: str) -> LiveJob:
         job = self._remembered.pop(job_id)
         self._remembered_bytes -= _size(job)
         return job
@@ -168,7 +168,7 @@ class JobExecutor:
         if left:
             await asyncio.wait(left)
 
-    def _ended(self, job_id: str) -> None:
+    def _note_end(self, job_id: str) -> None:
         del self._tasks[job_id]
         self._unwanted.discard(job_id)
         self._observe(JobsUnderWay(len(self._tasks)))
@@ -194,12 +194,12 @@ class JobExecutor:
         )
         flushing = _Flushing(lambda: self._flush(job, callbacks), self._observe, self._flush_seconds)
         try:
-            ending = await self._executed(job, callbacks)
+            ending = await self._execute(job, callbacks)
         except EngineUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001 -- a bug must not leave a job without an end
             self._observe(UnexpectedError(f"execute {job.id}", error))
-            ending = failed(_NOWHERE, "", INTERNAL, _NOT_ITS_OWN)
+            ending = failure(_NOWHERE, "", INTERNAL, _NOT_ITS_OWN)
         finally:
             await flushing.stop()
             # Now, so that the next job's claim shares a transaction with the end of this one.
@@ -207,10 +207,10 @@ class JobExecutor:
                 reservation.give_back()
         await self._end(job, callbacks, ending)
 
-    async def _executed(self, job: LiveJob, callbacks: JobCallbacks) -> Ending:
+    async def _execute(self, job: LiveJob, callbacks: JobCallbacks) -> Ending:
         if job.start_blocker is not None:
-            return failed(_NOWHERE, "", job.start_blocker, _START_BLOCKERS[job.start_blocker])
-        hidden = _hidden(job.extra)
+            return failure(_NOWHERE, "", job.start_blocker, _START_BLOCKERS[job.start_blocker])
+        hidden = _hidden_inputs(job.extra)
         order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
         try:
             ending = await self._hosts.execute(job.workspace_id, order, callbacks, job.packs)
@@ -220,7 +220,7 @@ class JobExecutor:
         finally:
             callbacks.close()
         if callbacks.overflowed:
-            return failed(_NOWHERE, "", TOO_MUCH, SHOWS_TOO_MUCH)
+            return failure(_NOWHERE, "", TOO_MUCH, SHOWS_TOO_MUCH)
         return ending
 
     async def _end(self, job: LiveJob, callbacks: JobCallbacks, ending: Ending) -> None:
@@ -233,19 +233,19 @@ class JobExecutor:
                 workspace_id=job.workspace_id,
                 attempt=job.attempt,
                 state=_state_after(ending),
-                outputs=await deflate(callbacks.outputs()),
+                outputs=await deflate_in_thread(callbacks.outputs()),
                 failure=None if isinstance(ending, Succeeded) else msgspec.json.encode(ending),
                 progress=callbacks.progress(),
                 events=callbacks.unwritten(),
                 at=now,
                 expires_at=now + self._kept_ms,
-                shown_again=callbacks.shown_again(),
+                shown_again=callbacks.files_shown_again(),
             )
         )
         if not isinstance(verdict, Moved):
             return  # another server has it, and publishes its end
         callbacks.publish(ending, now, is_kept=is_kept)
-        self._observe(_observed(job, ending, verdict.state, now))
+        self._observe(_observation_of(job, ending, verdict.state, now))
 
     async def _hand_back(self, job: LiveJob) -> None:
         """Let a job begin again elsewhere. Where that cannot be written, it is taken over from a silent server."""
@@ -279,7 +279,7 @@ class JobExecutor:
             if isinstance(error.fault, Unauthorized):
                 why = "The key that pays for the partner nodes is not valid any more."
                 raise DeclinedError(VALIDATION, why) from error
-            raise declined(error.fault) from error
+            raise decline(error.fault) from error
         return await self._models.run(payer, job.id, node, turn, model, body, lambda: job.id not in self._unwanted)
 
 
@@ -328,7 +328,7 @@ def _state_after(ending: Ending) -> JobState:
             return JobState.CANCELED
 
 
-def _observed(job: LiveJob, ending: Ending, state: JobState, now: int) -> JobEnded:
+def _observation_of(job: LiveJob, ending: Ending, state: JobState, now: int) -> JobEnded:
     return JobEnded(
         job_id=job.id,
         public_id=job.public_id,
@@ -356,10 +356,10 @@ async def _not_kept(job: LiveJob, error: FileNotKeptError) -> Failed:
     """The failure of the node whose file could not be kept."""
     place, cause = error.place or _NOWHERE, error.cause
     node_type = await asyncio.to_thread(class_of, job.workflow, place.real_node)
-    return failed(place, node_type, cause.exception_type, cause.message, error.executed)
+    return failure(place, node_type, cause.exception_type, cause.message, error.executed)
 
 
-def _hidden(extra: bytes) -> bytes:
+def _hidden_inputs(extra: bytes) -> bytes:
     """The values of hidden inputs that come with a submission."""
     known = bytes(_extra.decode(extra).extra_pnginfo)
     return b'{"EXTRA_PNGINFO":%b}' % known if known.startswith(b"{") else b"{}"

@@ -114,7 +114,7 @@ class JobFollower:
 
     async def look(self) -> None:
         """Publish what has changed since the last check."""
-        watched = self._relay.watched()
+        watched = self._relay.watched_workspaces()
         for workspace_id in self._followed.keys() - watched:
             del self._followed[workspace_id]
         for workspace_id in [id_ for id_ in watched if not self._relay.has_begun(id_)][:_WORKSPACES_A_LOOK]:
@@ -124,7 +124,7 @@ class JobFollower:
             return
         turns = {id_: self._relay.turn(id_) for id_ in workspace_ids}
         try:
-            known = self._known(workspace_ids)
+            known = self._read_known(workspace_ids)
             found = await self._database.read(lambda c: changes.find_changes(c, known))
         except DatabaseUnavailableError as error:
             self._observe(DatabaseTrouble("follow jobs", str(error)))
@@ -167,7 +167,7 @@ class JobFollower:
             self._last = ids[-1]
         return ids
 
-    def _known(self, workspace_ids: Collection[str]) -> Known:
+    def _read_known(self, workspace_ids: Collection[str]) -> Known:
         """What was read before of some workspaces."""
         followed = {id_: self._followed[id_] for id_ in workspace_ids}
         return Known(
@@ -242,7 +242,7 @@ def _attempts(job: ChangedJob, seen: _Seen, events: Sequence[StoredEvent]) -> It
         except msgspec.MsgspecError:
             continue  # the same
         if isinstance(event, Executed):
-            event = msgspec.structs.replace(event, ui=ShownValues.encoded(event.ui))
+            event = msgspec.structs.replace(event, ui=ShownValues.encode(event.ui))
         yield job.stand.attempt if is_newest else max(seen.attempt, 1), stored, event
 
 

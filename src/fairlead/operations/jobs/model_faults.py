@@ -70,7 +70,7 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 
-def declined(fault: Fault) -> DeclinedError:
+def decline(fault: Fault) -> DeclinedError:
     """A fault of the router as the error of a node."""
     return DeclinedError(_KINDS.get(type(fault), INTERNAL), _of_money(fault) or _words(fault))
 

@@ -75,7 +75,7 @@ class ModelFiles:
         self._limit = limit
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def linked(self, content: bytes, workspace_id: str, run_id: str) -> bytes:
+    async def link_media(self, content: bytes, workspace_id: str, run_id: str) -> bytes:
         """A body in which marked media are replaced by links that are valid for two days; FaultError."""
         if _MARK not in content:
             return content
@@ -83,12 +83,12 @@ class ModelFiles:
         marked = _Marked(body)
         if len(marked.texts) > FILES_MAX:
             raise FaultError(InvalidInput(f"A model is given at most {FILES_MAX} files as links."))
-        assets = {text: await self._given(text, workspace_id, run_id) for text in marked.texts}
+        assets = {text: await self._make_asset(text, workspace_id, run_id) for text in marked.texts}
         try:
             await self._database.write(lambda c: insert_assets(c, assets.values()))
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
-        return msgspec.json.encode(marked.exchanged({text: self._link(asset) for text, asset in assets.items()}))
+        return msgspec.json.encode(marked.exchange({text: self._link(asset) for text, asset in assets.items()}))
 
     async def answer(self, workspace_id: str, model: Model, outcome: Completed) -> ModelAnswer:
         """A model's answer with the files of its results; DeclinedError for one that cannot be downloaded.
@@ -96,7 +96,7 @@ class ModelFiles:
         FaultError(ServiceUnavailable) while files cannot be stored; the call may be repeated.
         """
         if not outcome.content_type.startswith(_JSON):
-            given = await self._kept(outcome.content)
+            given = await self._keep(outcome.content)
             type_ = media_type(outcome.content_type, outcome.content[:HEAD_BYTES])
             return ModelAnswer(b"", {"": await self._path(given)}, {"": type_})
         told = Reply(outcome.upstream_status, {"content-type": outcome.content_type}, outcome.content)
@@ -104,7 +104,7 @@ class ModelFiles:
         if len(found) > FILES_MAX:
             raise DeclinedError(PROVIDER, f"The provider answered with more than {FILES_MAX} files.")
         async with asyncio.TaskGroup() as group:
-            tasks = {link: group.create_task(self._attempted(model, link)) for link in found}
+            tasks = {link: group.create_task(self._attempt(model, link)) for link in found}
         files: dict[str, Path] = {}
         types: dict[str, str] = {}
         for link, task in tasks.items():
@@ -114,10 +114,10 @@ class ModelFiles:
             files[link], types[link] = result
         return ModelAnswer(outcome.content, files, types)
 
-    async def _given(self, text: str, workspace_id: str, run_id: str) -> Asset:
+    async def _make_asset(self, text: str, workspace_id: str, run_id: str) -> Asset:
         """The asset of a marked data URI, not yet recorded."""
-        type_, content = await _in_thread(text, lambda: _decoded(text))
-        blob = await self._kept(content)
+        type_, content = await _in_thread(text, lambda: _decode(text))
+        blob = await self._keep(content)
         now = self._clock.now_ms()
         safe = media_type(type_, content[:HEAD_BYTES])
         return Asset(
@@ -136,11 +136,11 @@ class ModelFiles:
         disposition = "inline" if is_shown(asset.content_type) else "attachment"
         return self.base_url + self._links.sign(asset.id, asset.expires_at // 1000, asset.name, disposition)
 
-    async def _attempted(self, model: Model, link: str) -> tuple[Path, str] | DeclinedError | FaultError:
+    async def _attempt(self, model: Model, link: str) -> tuple[Path, str] | DeclinedError | FaultError:
         """The file of a link and its type, or why there is none."""
         not_fetched = DeclinedError(PROVIDER, f"The result at {shown_address(link)} could not be fetched.")
         try:
-            return await self._fetched(model, link)
+            return await self._fetch_file(model, link)
         except DeclinedError as error:
             return error
         except FaultError as error:
@@ -148,12 +148,12 @@ class ModelFiles:
         except (TransportError, TimeoutError, BlobTooLargeError, BlobLostError):
             return not_fetched
 
-    async def _fetched(self, model: Model, link: str) -> tuple[Path, str]:
+    async def _fetch_file(self, model: Model, link: str) -> tuple[Path, str]:
         try:
             if own := await self._own(link):
                 return own
             async with self._turns, asyncio.timeout(_SECONDS):
-                return await self._downloaded(model, link)
+                return await self._download(model, link)
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
 
@@ -169,7 +169,7 @@ class ModelFiles:
         asset = await self._reader.find(id_, query["expires"], query["disposition"], query["name"], query["signature"])
         return await self._blobs.local_path(asset.blob), asset.content_type
 
-    async def _downloaded(self, model: Model, link: str) -> tuple[Path, str]:
+    async def _download(self, model: Model, link: str) -> tuple[Path, str]:
         if not self._may_follow(model.native.provider, link):
             raise DeclinedError(PROVIDER, f"The provider's link {shown_address(link)} leads where none of its may.")
         writer = self._blobs.writer(self._limit)
@@ -184,7 +184,7 @@ class ModelFiles:
             await writer.abort()
         return await self._blobs.local_path(blob), media_type(_content_type(answered.headers), intake.head)
 
-    async def _kept(self, content: bytes) -> str:
+    async def _keep(self, content: bytes) -> str:
         """Bytes as a blob; FaultError where they are too many or the store is away."""
         writer = self._blobs.writer(self._limit)
         try:
@@ -221,20 +221,20 @@ class _Marked:
 
     def __init__(self, body: dict[str, object]) -> None:
         self._body = body
-        self.texts = list(dict.fromkeys(self._found(body)))
+        self.texts = list(dict.fromkeys(self._find(body)))
 
-    def exchanged(self, links: Mapping[str, str]) -> object:
+    def exchange(self, links: Mapping[str, str]) -> object:
         """The body with links in the place of what was marked."""
         return self._with(self._body, links)
 
-    def _found(self, value: object) -> list[str]:
+    def _find(self, value: object) -> list[str]:
         match value:
             case str() if value.startswith(LINK_WANTED):
                 return [value]
             case dict():
-                return [text for item in value.values() for text in self._found(item)]
+                return [text for item in value.values() for text in self._find(item)]
             case list():
-                return [text for item in value for text in self._found(item)]
+                return [text for item in value for text in self._find(item)]
             case _:
                 return []
 
@@ -250,7 +250,7 @@ class _Marked:
                 return value
 
 
-def _decoded(text: str) -> tuple[str, bytes]:
+def _decode(text: str) -> tuple[str, bytes]:
     """The type and the bytes of a marked data URI; FaultError."""
     head, comma, encoded = text.removeprefix(LINK_WANTED).partition(",")
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):

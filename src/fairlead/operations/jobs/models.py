@@ -32,11 +32,11 @@ from fairlead.domain.runs.selection import RouteOptions
 from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.messaging.event_hub import EventHub, RunWatch
 from fairlead.operations.clock import Clock, new_id
-from fairlead.operations.jobs.model_faults import declined
+from fairlead.operations.jobs.model_faults import decline
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
-from fairlead.operations.runs.awaited import AwaitedRuns
+from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector, RequestStatus
 from fairlead.operations.runs.execute import Executor
@@ -119,10 +119,10 @@ class ModelRunner:
                 files = partial(self._files.answer, payer.workspace_id, checked.model, outcome)
                 return await self._patience.ask("keep results", files)
         except FaultError as error:
-            raise declined(error.fault) from error
+            raise decline(error.fault) from error
         except TimeoutError as error:
-            raise declined(ProviderTimeout()) from error
-        raise declined(outcome.fault)
+            raise decline(ProviderTimeout()) from error
+        raise decline(outcome.fault)
 
     async def _command(self, payer: Caller, job_id: str, node: str, turn: int, model: Model, body: bytes) -> RunCommand:
         """The call as the router takes it.
@@ -134,7 +134,9 @@ class ModelRunner:
         expires_at = self._clock.now_ms() + self._keys_kept_ms
         key = IdempotencyKey(key_id(payer.workspace_id, name), digest, expires_at)
         run_id = new_id()
-        content = await self._patience.ask("keep inputs", lambda: self._files.linked(body, payer.workspace_id, run_id))
+        content = await self._patience.ask(
+            "keep inputs", lambda: self._files.link_media(body, payer.workspace_id, run_id)
+        )
         return RunCommand(run_id, content, key, self._files.base_url)
 
     async def _outcome(self, call: _Call) -> Outcome:
@@ -146,16 +148,16 @@ class ModelRunner:
             queued = await self._patiently(
                 call, lambda: self._admitter.enqueue(call.checked, call.command, ticket), _is_full
             )
-        return await self._ended(call, queued.run_id, queued.pool)
+        return await self._await_end(call, queued.run_id, queued.pool)
 
     async def _at_once(self, call: _Call) -> Outcome:
         """Run a model that answers with bytes, which cannot be queued; a run that was begun before is awaited."""
         admitted = await self._patiently(call, lambda: self._admitter.admit(call.checked, call.command), _passes)
         if isinstance(admitted, Answer):
             return admitted.outcome
-        return await self._executed(call, admitted)
+        return await self._execute(call, admitted)
 
-    async def _executed(self, call: _Call, run: AdmittedRun) -> Outcome:
+    async def _execute(self, call: _Call, run: AdmittedRun) -> Outcome:
         execution = self._executor.start(run)
         while not execution.task.done():
             await asyncio.wait([execution.task], timeout=_LOOK_SECONDS)
@@ -164,7 +166,7 @@ class ModelRunner:
                 raise _not_wanted()
         return execution.task.result().outcome
 
-    async def _ended(self, call: _Call, run_id: str, pool: str) -> Outcome:
+    async def _await_end(self, call: _Call, run_id: str, pool: str) -> Outcome:
         """The outcome of a queued run of a pool; it is cancelled once its job is not wanted any more."""
         pause, workspace_id = _PAUSE_FIRST, call.checked.caller.workspace_id
         with (
@@ -172,7 +174,7 @@ class ModelRunner:
             closing(self._events.watch_run(workspace_id, run_id)) as watch,
         ):
             while True:
-                found = await self._collected(call, run_id)
+                found = await self._collect(call, run_id)
                 if found is not None:
                     return found.outcome
                 if not await self._pause(call, pause, watch):
@@ -181,7 +183,7 @@ class ModelRunner:
                     raise _not_wanted()
                 pause = min(pause * 2, _PAUSE_MAX)
 
-    async def _collected(self, call: _Call, run_id: str) -> Answer | None:
+    async def _collect(self, call: _Call, run_id: str) -> Answer | None:
         """The outcome of a run, None while it goes on or cannot be read."""
         try:
             found = await self._collector.collect(call.checked.caller, call.checked.model.id, run_id)

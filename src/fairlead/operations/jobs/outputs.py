@@ -20,9 +20,9 @@ from fairlead.domain.jobs.outputs import (
     JobOutput,
     ShownFile,
     ShownText,
-    shown_by_events,
-    shown_by_job,
-    shown_by_node,
+    outputs_of_events,
+    outputs_of_job,
+    outputs_of_node,
 )
 from fairlead.domain.jobs.states import WORKING
 from fairlead.observing.observations import DatabaseTrouble, Observer
@@ -68,15 +68,15 @@ class JobOutputs:
     async def of_job(self, caller: Caller, job: Job) -> Sequence[JobOutput]:
         """All outputs of a job; of one that is executed, those that were committed so far."""
         if job.state not in WORKING:
-            return await self._found(caller, job, shown_by_job(job.outputs))
+            return await self._find(caller, job, outputs_of_job(job.outputs))
         kept = await self._read(lambda c: events_of(c, caller.workspace_id, job.id, _KINDS))
-        return await self._found(caller, job, shown_by_events([_events.decode(event.data) for event in kept]))
+        return await self._find(caller, job, outputs_of_events([_events.decode(event.data) for event in kept]))
 
     async def of_node(self, caller: Caller, job: Job, event: Executed) -> Sequence[JobOutput]:
         """The outputs that a node of a job has just shown."""
-        return await self._found(caller, job, list(shown_by_node(event.place.real_node, event.ui)))
+        return await self._find(caller, job, list(outputs_of_node(event.place.real_node, event.ui)))
 
-    async def _found(self, caller: Caller, job: Job, shown: Sequence[ShownFile | ShownText]) -> Sequence[JobOutput]:
+    async def _find(self, caller: Caller, job: Job, shown: Sequence[ShownFile | ShownText]) -> Sequence[JobOutput]:
         if not shown:
             return ()
         contents = {item.text: _Content(item.text) for item in shown if isinstance(item, ShownText)}
@@ -87,7 +87,7 @@ class JobOutputs:
         files = await self._read(lambda c: find_files(c, caller.workspace_id, set(names), now))
         sizes = await self._sizes(files)
         files |= await self._kept_texts(caller, job, contents, files, sizes)
-        files |= await self._kept_longer(caller, job, files)
+        files |= await self._keep_longer(caller, job, files)
         outputs = []
         for item, name in zip(shown, names, strict=True):
             if (file := files.get(name)) is not None:
@@ -117,7 +117,7 @@ class JobOutputs:
         kept = await self._files.keep_texts(caller.workspace_id, job.id, texts, until)
         return {(TEXTS_KIND, filename): file for filename, file in kept.items()}
 
-    async def _kept_longer(
+    async def _keep_longer(
         self, caller: Caller, job: Job, files: Mapping[_Name, WorkflowFile]
     ) -> Mapping[_Name, WorkflowFile]:
         """Files that would expire before the job that has made them, which are kept as long as the job from now on.

@@ -36,7 +36,7 @@ class JobReader:
         A stored workflow of more than `workflow_max` bytes is not read.
         """
         job = await self._read(lambda c: jobs.find_job(c, caller.workspace_id, public_id, whole=whole))
-        found = _known(job, public_id)
+        found = _require(job, public_id)
         stored = found.documents
         if stored is not None and workflow_max is not None and stored.workflow_size > workflow_max:
             return found
@@ -56,7 +56,7 @@ class JobReader:
     async def job_and_position(self, caller: Caller, public_id: str) -> tuple[Job, int | None]:
         """A job and how many wait before it, at one moment; JobFaultError where the workspace has none of this id."""
         job, ahead = await self._read(lambda c: jobs.find_with_position(c, caller.workspace_id, public_id))
-        return _known(job, public_id), ahead
+        return _require(job, public_id), ahead
 
     async def live(self, caller: Caller, *, whole: bool = True) -> Sequence[Job]:
         """The jobs that have not ended, the oldest first, at most LIVE_MAX; see `jobs`."""
@@ -96,7 +96,7 @@ class JobReader:
             raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error
 
 
-def _known(job: Job | None, public_id: str) -> Job:
+def _require(job: Job | None, public_id: str) -> Job:
     if job is None:
         raise JobFaultError(JobNotFound(public_id))
     return job

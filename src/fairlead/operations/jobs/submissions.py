@@ -7,7 +7,7 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import DeploymentFaultError, DeploymentUnavailable
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import EngineUnavailable, IdempotencyKeyUsed, InvalidWorkflow, JobFaultError
-from fairlead.domain.jobs.findings import findings_of, told_of_engine
+from fairlead.domain.jobs.findings import findings_of, refusal_of_engine
 from fairlead.domain.jobs.jobs import Job, NewJob, SubmittedJob
 from fairlead.domain.runs.replays import key_id
 from fairlead.observing.observations import DatabaseTrouble, Observer
@@ -54,9 +54,9 @@ class JobSubmissions:
         """
         if new.idempotency_key is not None:
             await self._refuse_used(key_id(caller.workspace_id, new.idempotency_key))
-        new = await self._assets.resolved(caller, new)
+        new = await self._assets.resolve(caller, new)
         try:
-            submitted = await self._submitted(caller, new)
+            submitted = await self._submit(caller, new)
         except JobFaultError as error:
             if new.placement is None or not isinstance(error.fault, EngineUnavailable):
                 raise
@@ -64,7 +64,7 @@ class JobSubmissions:
             raise DeploymentFaultError(DeploymentUnavailable()) from error
         return await self._reader.job(caller, submitted.public_id)
 
-    async def _submitted(self, caller: Caller, new: NewJob) -> SubmittedJob:
+    async def _submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """A durable job, or what is wrong with its workflow, in the form of this API."""
         try:
             return await self._submitter.submit(caller, new)
@@ -73,7 +73,7 @@ class JobSubmissions:
                 raise
             known = await self._nodes.classes(None if new.placement is None else new.placement.packs)
             found = await asyncio.to_thread(findings_of, new.workflow, known)
-            raise JobFaultError(found or told_of_engine(error.fault)) from error
+            raise JobFaultError(found or refusal_of_engine(error.fault)) from error
 
     async def forget(self) -> int:
         """Delete a batch of expired keys; returns how many there were."""

@@ -44,11 +44,11 @@ from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.store import JobStore, keep_documents
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.stored_documents import StoredDocuments
-from fairlead.storage.jobs.jobs import deflate, deflated
+from fairlead.storage.jobs.jobs import deflate, deflate_in_thread
 
 _NO_ERRORS: Final = b"{}"
 _NO_RULES: Final = PoolRules()
-_ELSEWHERE: Final = deflated(b"{}")
+_ELSEWHERE: Final = deflate(b"{}")
 """The documents in the row of a job whose real ones are in a blob."""
 _LEFT_OUT: Final = msgspec.json.encode({"message": "Some outputs of the workflow cannot be made."})
 _NO_KEY: Final = (
@@ -100,7 +100,7 @@ class Submitter:
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is refused."""
         job_id = new_id()
-        checked = await self._checked(caller, job_id, new)
+        checked = await self._check(caller, job_id, new)
         payer = await self._payer(caller, new, checked)
         documents = await keep_documents(self._documents, job_id, checked.workflow, new.extra)
         pool = self._pool(caller, new, checked)
@@ -108,8 +108,8 @@ class Submitter:
         submission = Submission(
             job_id=job_id,
             workspace_id=caller.workspace_id,
-            workflow=await deflate(checked.workflow) if documents is None else _ELSEWHERE,
-            extra=await deflate(new.extra) if documents is None else _ELSEWHERE,
+            workflow=await deflate_in_thread(checked.workflow) if documents is None else _ELSEWHERE,
+            extra=await deflate_in_thread(new.extra) if documents is None else _ELSEWHERE,
             wanted=msgspec.json.encode(checked.outputs).decode(),
             nodes=checked.nodes,
             created_at=self._clock.now_ms(),
@@ -127,7 +127,7 @@ class Submitter:
             documents=documents,
             pool=pool,
         )
-        submitted = await self._recorded(submission, reservation)
+        submitted = await self._record(submission, reservation)
         live = _live(submission, checked, new)
         if submitted.state is JobState.RUNNING:
             self._executor.begin(live, reservation)
@@ -148,7 +148,7 @@ class Submitter:
             told = EventEnvelope(job.workspace_id, job.id, job.public_id, job.created_at, _NO_SLOT)
             self._event_hub.publish(told)
 
-    async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked[bytes]:
+    async def _check(self, caller: Caller, job_id: str, new: NewJob) -> Checked[bytes]:
         callbacks = CheckCallbacks(self._files, caller.workspace_id)
         try:
             found = await self._hosts.check(
@@ -177,7 +177,7 @@ class Submitter:
             raise FaultError(InsufficientCredits(available=0))
         return payer
 
-    async def _recorded(self, submission: Submission, reservation: Reservation | None) -> Submitted:
+    async def _record(self, submission: Submission, reservation: Reservation | None) -> Submitted:
         """Make a job durable; a place that was reserved for it is given back unless it takes it.
 
         Where nobody knows whether the entry was kept, its blob may be needed: it is swept if no job names it.

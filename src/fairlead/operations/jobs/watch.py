@@ -95,7 +95,7 @@ class JobWatcher:
         except (FaultError, JobFaultError):
             return None
 
-    async def made(self, caller: Caller, job: Job, event: Executed | None = None) -> Sequence[JobOutput]:
+    async def outputs_of(self, caller: Caller, job: Job, event: Executed | None = None) -> Sequence[JobOutput]:
         """The outputs that a node has just shown, or all committed ones; none where they cannot be read now.
 
         A later read of the job finds those.
@@ -205,13 +205,13 @@ class Watch:
             broadcasts = await self._next()
             if self._subscription.ended.done():
                 return
-            found = await self._happened(broadcasts)
+            found = await self._updates_of_events(broadcasts)
             looks = not broadcasts or any(self._is_turn(broadcast.envelope) for broadcast in broadcasts)
             if looks:
                 seen = await self._watcher.look(self._caller, self.job)
                 if seen is None:
                     return
-                found += await self._seen(seen)
+                found += await self._updates_of_status(seen)
             for one in found:
                 yield one
             if found:
@@ -231,7 +231,7 @@ class Watch:
 
     async def _new_outputs(self, event: Executed | None = None) -> list[Update]:
         """Outputs that were not sent yet: those that a node has just shown, or all committed ones."""
-        found = await self._watcher.made(self._caller, self.job, event)
+        found = await self._watcher.outputs_of(self._caller, self.job, event)
         new = {(output.node_id, output.id): output for output in found}
         told: list[Update] = [OutputUpdate(output) for key, output in new.items() if key not in self._made]
         self._made.update(new)
@@ -251,7 +251,7 @@ class Watch:
             return self.job.state in WAITING
         return envelope.job_id == self.job.id and isinstance(envelope.event, Started | Succeeded | Failed | Interrupted)
 
-    async def _happened(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
+    async def _updates_of_events(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
         """The updates for some events; of progress and previews only the newest."""
         told: list[Update] = []
         preview, has_moved = None, False
@@ -271,7 +271,7 @@ class Watch:
             told.append(self._tally.update())
         return told if preview is None else [*told, preview]
 
-    async def _seen(self, seen: StatusUpdate) -> list[Update]:
+    async def _updates_of_status(self, seen: StatusUpdate) -> list[Update]:
         """The updates for the job as it is now: outputs, progress, and its status where that has changed.
 
         This includes outputs of jobs on other servers, and those for which no event arrived here.

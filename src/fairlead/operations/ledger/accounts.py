@@ -16,7 +16,7 @@ from fairlead.operations.ledger.books import AuditReport, audit
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import account, ledger
 from fairlead.storage.ledger.account import AccountEntry, CreditLine, MonthStatement, SpendingLine
-from fairlead.storage.ledger.archives import archived_before, list_archives
+from fairlead.storage.ledger.archives import end_of_archives, list_archives
 from fairlead.storage.ledger.ledger import LedgerLine
 from fairlead.storage.ledger.usage import usage_of_many
 
@@ -63,9 +63,9 @@ class Accounts:
         """Up to `limit` entries booked from `since` and before `until` (ms), the newest first, before one of them."""
         return await self._database.read(lambda c: account.list_entries(c, workspace_id, since, until, before, limit))
 
-    async def archived_before(self, workspace_id: str, since: int | None) -> int | None:
+    async def end_of_archives(self, workspace_id: str, since: int | None) -> int | None:
         """Before which time (ms) entries are in archives that were booked from `since` on; None where none is."""
-        before = await self._database.read(lambda c: archived_before(c, workspace_id))
+        before = await self._database.read(lambda c: end_of_archives(c, workspace_id))
         return None if before is None or (since or 0) >= before else before
 
     async def archives(self, before: int | None, limit: int) -> Sequence[Archive]:

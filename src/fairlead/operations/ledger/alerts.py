@@ -99,7 +99,7 @@ class AlertChannels:
 
     async def add(self, workspace_id: str, kind: ChannelKind, target: str, by: Actor) -> Channel:
         """Add a channel, whose address is kept sealed; BadChannelError."""
-        shown, id_ = self._checked(kind, target), new_id()
+        shown, id_ = self._check(kind, target), new_id()
         sealed = self._sealer.seal(workspace_id, name_of(id_), target)
         channel = Channel(id_, workspace_id, kind, sealed, shown, self._clock.now_ms())
         act = Act("alert_channel.created", workspace_id, id_, {"kind": kind.value, "shown": shown})
@@ -130,7 +130,7 @@ class AlertChannels:
         """Up to `limit` alerts of a workspace with their deliveries, the newest first; those before one of them."""
         return await self._database.read(lambda c: alerts.list_alerts(c, workspace_id, before, limit))
 
-    def _checked(self, kind: ChannelKind, target: str) -> str:
+    def _check(self, kind: ChannelKind, target: str) -> str:
         """What may be shown of an address; BadChannelError for one that cannot be told anything."""
         if len(target) > TARGET_CHARACTERS_MAX:
             raise BadChannelError("target", f"An address has at most {TARGET_CHARACTERS_MAX} characters.")
@@ -226,7 +226,7 @@ class AlertTeller:
     async def _look_at(self, workspace_id: str) -> None:
         now = self._clock.now_ms()
         today, first = usual_days(now)
-        spent = await self._database.read(lambda c: alerts.spent_by_day(c, workspace_id, first))
+        spent = await self._database.read(lambda c: alerts.spending_by_day(c, workspace_id, first))
         figures = unusual_day(today, spent.pop(today.isoformat(), 0), list(spent.values()))
         if figures is None:
             return
@@ -239,7 +239,7 @@ class AlertTeller:
         began, status, word = self._clock.now_ms(), None, None
         try:
             target = self._sealer.open(due.channel.workspace_id, name_of(due.channel.id), due.channel.sealed)
-            status = await self._told(due, target, began)
+            status = await self._send(due, target, began)
         except CannotOpenError:
             word = "unreadable_address"
         except MailError as error:
@@ -252,7 +252,7 @@ class AlertTeller:
             word = "broken_off"
         return Try(began, self._clock.now_ms() - began, status, word)
 
-    async def _told(self, due: DueAlert, target: str, now: int) -> int:
+    async def _send(self, due: DueAlert, target: str, now: int) -> int:
         alert, name = due.alert, f"alert-{due.alert.id}"
         match due.channel.kind:
             case ChannelKind.EMAIL:

@@ -10,7 +10,7 @@ from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database, Transaction
 from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.archived_lines import with_archived
-from fairlead.storage.ledger.archives import archived_before
+from fairlead.storage.ledger.archives import end_of_archives
 from fairlead.storage.ledger.ledger import LedgerLine
 from fairlead.storage.runs import runs
 
@@ -51,7 +51,7 @@ async def entries(database: Database, workspace: str, limit: int) -> tuple[list[
 
     def work(connection: Transaction) -> tuple[list[dict[str, object]], int | None]:
         id_ = workspaces.workspace_id_of(connection, workspace)
-        return ledger.entries_of(connection, id_, limit), archived_before(connection, id_)
+        return ledger.entries_of(connection, id_, limit), end_of_archives(connection, id_)
 
     return await database.read(work)
 
@@ -85,7 +85,7 @@ async def export(
                 raise ExportError(error.strerror or str(error)) from error
         if archives is not None:
             return None
-        before = archived_before(connection, workspace_id)
+        before = end_of_archives(connection, workspace_id)
         return None if before is None or (since or 0) >= before else before
 
     return await database.read(work)

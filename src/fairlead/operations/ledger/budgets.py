@@ -95,7 +95,7 @@ async def create_budget(
     today, detail = clock.today(), msgspec.to_builtins(draft)
     act = Act("budget.created", workspace_id, new.id, detail)
     await database.write(with_entry(lambda c: budgets.create_budget(c, new, today), by, lambda _: act, new.created_at))
-    return await _found(database, workspace_id, new.id, clock)
+    return await _find(database, workspace_id, new.id, clock)
 
 
 async def change_budget(
@@ -108,7 +108,7 @@ async def change_budget(
 
     work = partial(budgets.change_budget, workspace_id=workspace_id, budget_id=budget_id, changes=changes, today=today)
     await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
-    return await _found(database, workspace_id, budget_id, clock)
+    return await _find(database, workspace_id, budget_id, clock)
 
 
 async def delete_budget(database: Database, workspace_id: str, budget_id: str, by: Actor, clock: Clock) -> None:
@@ -118,7 +118,7 @@ async def delete_budget(database: Database, workspace_id: str, budget_id: str, b
     await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
 
 
-async def _found(database: Database, workspace_id: str, budget_id: str, clock: Clock) -> BudgetRecord:
+async def _find(database: Database, workspace_id: str, budget_id: str, clock: Clock) -> BudgetRecord:
     today = clock.today()
     found = await database.read(lambda c: budgets.find_budget(c, workspace_id, budget_id, today))
     if found is None:  # deleted in the meantime

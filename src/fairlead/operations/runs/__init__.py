@@ -9,7 +9,7 @@
     replay    told again, to anyone who calls with its idempotency key
     work      queued runs as work: resume.py makes one whole out of the books, void.py gives one up
     collect   Collector: how a queued run stands and what it ended in; watch.py streams it, cancel.py ends it
-    awaited   runs that jobs of this server wait for
+    awaited_runs  runs that jobs of this server wait for
     webhooks  telling receivers that a queued run has ended
 
 It imports `accounts`, `assets`, `catalog` and `work`, and never `jobs`. Nothing of a run depends on the connection

@@ -167,16 +167,16 @@ class Admitter:
         yet tell the end of goes on with it (R-18).
         """
         run = await self._prepare(call, command)
-        verdict = await self._written(run, call.caller, None, None, _UNRECORDED)
+        verdict = await self._write(run, call.caller, None, None, _UNRECORDED)
         if verdict is None:
             return run
-        admitted = _admitted(run, verdict)
+        admitted = _accept(run, verdict)
         if not isinstance(admitted, KeyUsed):
             return admitted
         told = await self._replayer.tell(admitted.run_id)
-        return told if isinstance(told, Answer) else await self._gone_on_with(run, call.caller, told)
+        return told if isinstance(told, Answer) else await self._continue_with(run, call.caller, told)
 
-    async def _gone_on_with(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork) -> AdmittedRun | Answer:
+    async def _continue_with(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork) -> AdmittedRun | Answer:
         """A run that asks about the work of an earlier one, at the partner that has it; FaultError."""
         leg = run.model.leg(earlier.provider)
         plan = None if leg is None else plan_leg(run.request, leg, self._clock.today())
@@ -184,7 +184,7 @@ class Admitter:
             return Answer(Failed(ProviderTimeout(Upstream(earlier.work.status))), None, is_replay=True)
         key = msgspec.structs.replace(run.key, expires_at=earlier.expires_at)
         run = msgspec.structs.replace(run, plan=plan, key=key, work=earlier.work)
-        admitted = _admitted(run, await self._written(run, caller, None, earlier, _UNRECORDED))
+        admitted = _accept(run, await self._write(run, caller, None, earlier, _UNRECORDED))
         if isinstance(admitted, KeyUsed):  # another call with the key was quicker
             raise FaultError(StillRunning())
         return admitted
@@ -199,7 +199,7 @@ class Admitter:
             raise FaultError(
                 NotEnabled(f"{call.model.id} answers with bytes and cannot be queued; run it synchronously.")
             )
-        match await self._written(run, call.caller, ticket, None, _UNCONFIRMED):
+        match await self._write(run, call.caller, ticket, None, _UNCONFIRMED):
             case Enqueued(position):
                 pool = self._pool(run, call.caller)
                 return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok, pool)
@@ -210,7 +210,7 @@ class Admitter:
             case verdict:
                 raise AssertionError(verdict)
 
-    async def _written(
+    async def _write(
         self,
         run: AdmittedRun,
         caller: Caller,
@@ -325,7 +325,7 @@ class Admitter:
         return self._credentials.own(plan.provider, text)
 
 
-def _admitted(run: AdmittedRun, verdict: Verdict) -> AdmittedRun | KeyUsed:
+def _accept(run: AdmittedRun, verdict: Verdict) -> AdmittedRun | KeyUsed:
     """A run that was made durable; FaultError where it may not begin."""
     match verdict:
         case None | Superseded():

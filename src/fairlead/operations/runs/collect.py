@@ -17,7 +17,7 @@ from fairlead.domain.runs.queue import (
 )
 from fairlead.domain.runs.replays import read_fault
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
+from fairlead.operations.runs.results import Answer, ResultGoneError, Results, read_dropped
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
 from fairlead.storage.runs.idempotency import EndedRun, ended_run
 from fairlead.storage.runs.queue import QueuedRun, queued_run
@@ -78,7 +78,7 @@ class Collector(msgspec.Struct, frozen=True):
         except ResultGoneError as error:
             raise FaultError(RequestNotFound(expired=True, is_lost=True)) from error
         tells_no_charge = isinstance(outcome, Failed) or ended.byok
-        return Answer(outcome, None if tells_no_charge else ended.charge, dropped=dropped_of(kept))
+        return Answer(outcome, None if tells_no_charge else ended.charge, dropped=read_dropped(kept))
 
     def _status(self, found: QueuedRun) -> RequestStatus:
         status = status_of(found.state)

@@ -77,7 +77,7 @@ class Cancellation(msgspec.Struct, eq=False):
             self._tries += 1
             self._pass_on()
 
-    def passed_on_by(self, pass_on: Callable[[], None]) -> None:
+    def set_pass_on(self, pass_on: Callable[[], None]) -> None:
         """Say how the wish is passed on, from now on."""
         self._pass_on = pass_on
         if self.is_requested:
@@ -126,15 +126,15 @@ class Dispatcher:
         try:
             first = await self._ask(context, run.plan, run.work)
             if isinstance(first, Completed) or not may_go_elsewhere(first):
-                return await self._served(context, run.plan, first)
-            return await self._served_elsewhere(context, first)
+                return await self._finish(context, run.plan, first)
+            return await self._serve_elsewhere(context, first)
         except SupersededError:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the run ends and its money is free again
             self._observe(UnexpectedError(f"execute {run.run_id}", error))
             return Served(Failed(InternalError()), run.plan, 0)
 
-    async def _served_elsewhere(self, context: _RunContext, first: Failed) -> Served:
+    async def _serve_elsewhere(self, context: _RunContext, first: Failed) -> Served:
         """The end of a run whose first leg has failed, and has certainly not taken it."""
         run = context.run
         plan = run.plan
@@ -149,8 +149,8 @@ class Dispatcher:
             if isinstance(outcome, Failed) and is_about_the_form(outcome):
                 break
             if isinstance(outcome, Completed) or not may_go_elsewhere(outcome):
-                return await self._served(context, plan, outcome)
-        return await self._served(context, plan, first)
+                return await self._finish(context, plan, outcome)
+        return await self._finish(context, plan, first)
 
     async def _redirect(self, context: _RunContext, plan: LegPlan, following: LegPlan, turn: int) -> Fault | None:
         """Make the move to another provider durable; says why where its price cannot be held."""
@@ -177,22 +177,22 @@ class Dispatcher:
         provider = plan.leg.provider
         order = Order(provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
         if work is None:
-            tell_again = partial(self._repeated, context, provider)
+            tell_again = partial(self._note_repeat, context, provider)
             reading = await self._attempts.send(order, tell_again)
             if run.attempt > 1 and isinstance(reading, Failed):
-                reading = await self._sent_again(order, tell_again, reading)
+                reading = await self._send_again(order, tell_again, reading)
             if not isinstance(reading, Accepted):
                 return reading
             work = Work(reading.handle, reading.credential, reading.status)
             await context.record(Acceptance(run.run_id, run.attempt, *msgspec.structs.astuple(work)))
         if run.is_queued and self._exchange.can_cancel(provider, plan.call):
-            context.cancellation.passed_on_by(partial(self._pass_on, order, work, context.cancellation))
+            context.cancellation.set_pass_on(partial(self._pass_on, order, work, context.cancellation))
         since, polls = self._clock.now_ms(), itertools.count()
         outcome = await self._exchange.follow(order, work, partial(next, polls))
         self._note_polls(context, provider, since, next(polls))
-        return outcome if context.cancellation.is_requested else _unasked(outcome)
+        return outcome if context.cancellation.is_requested else _as_provider_stop(outcome)
 
-    async def _sent_again(
+    async def _send_again(
         self, order: Order, tell_again: Callable[[int, float], None], failed: Failed
     ) -> Outcome | Accepted:
         """What a partner makes of an order after a takeover, where the first answer is a failure.
@@ -208,7 +208,7 @@ class Dispatcher:
             reading = await self._attempts.send(order, tell_again)
         return reading.in_doubt() if isinstance(reading, Failed) else reading
 
-    def _repeated(self, context: _RunContext, provider: str, number: int, pause: float) -> None:
+    def _note_repeat(self, context: _RunContext, provider: str, number: int, pause: float) -> None:
         """A call is sent again: told to operators, and kept for the statement of the run."""
         self._observe(CallRepeated(provider, number, pause))
         detail = f"{provider} is asked for the {_ORDINALS.get(number + 1, f'{number + 1}th')} time after {pause:.1f} s"
@@ -233,7 +233,7 @@ class Dispatcher:
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
-    async def _served(self, context: _RunContext, plan: LegPlan, outcome: Outcome) -> Served:
+    async def _finish(self, context: _RunContext, plan: LegPlan, outcome: Outcome) -> Served:
         """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential.
 
         A generation that completed is charged (R-29), and a refusal where the model bills those (R-27).
@@ -249,9 +249,9 @@ class Dispatcher:
             self._note_more(context, plan, due)
         if outcome.answer is not None:
             if plan.leg is not model.native:
-                outcome = await self._translated(run, plan, outcome)
+                outcome = await self._translate_back(run, plan, outcome)
             elif model.assets.at:
-                outcome = await self._linked(run, plan, outcome)
+                outcome = await self._with_links(run, plan, outcome)
         charged = min(plan.quote.amount, due.amount)
         return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), billed=True)
 
@@ -262,7 +262,7 @@ class Dispatcher:
         detail = f"{as_dollars(due.reported)} dollars by what was reported, {as_dollars(due.amount)} charged"
         context.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
 
-    async def _linked(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
+    async def _with_links(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result with our links in it, where the partner's could be copied (R-36)."""
         order = CopyOrder(run.run_id, run.workspace_id, plan.provider, run.model.id, run.model.assets, run.base_url)
         large = outcome.large
@@ -272,10 +272,10 @@ class Dispatcher:
             return outcome
         if large is None:
             return msgspec.structs.replace(outcome, content=copied.content, answer=jiter.from_json(copied.content))
-        content = await asyncio.to_thread(large.filled, copied.content)
-        return msgspec.structs.replace(outcome, content=content, answer=large.decoded(copied.content), large=None)
+        content = await asyncio.to_thread(large.fill, copied.content)
+        return msgspec.structs.replace(outcome, content=content, answer=large.decode(copied.content), large=None)
 
-    async def _translated(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
+    async def _translate_back(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result in the model's own form again (R-12); as it came where that was asked for, or cannot be."""
         if run.selection.strict or plan.leg.translation is None:
             return outcome
@@ -285,13 +285,13 @@ class Dispatcher:
             return outcome
         content = _encode(native)
         if outcome.large is not None:
-            content = await asyncio.to_thread(outcome.large.filled, content)
+            content = await asyncio.to_thread(outcome.large.fill, content)
         return msgspec.structs.replace(
             outcome, content=content, content_type="application/json", answer=native, large=None
         )
 
 
-def _unasked(outcome: Outcome) -> Outcome:
+def _as_provider_stop(outcome: Outcome) -> Outcome:
     """What a run ended in that nobody here cancelled: where its provider says it was, that is the provider's doing."""
     if isinstance(outcome, Failed) and isinstance(outcome.fault, Cancelled):
         fault = ProviderError("The provider stopped the work.", Upstream(outcome.upstream_status))

@@ -41,15 +41,15 @@ class Estimator:
     async def estimate(self, call: CheckedCall, content: bytes) -> Quoted:
         """Price a body on the leg that was asked for, or on the native one; FaultError."""
         model = call.model
-        body = await self._checked(call, content)
+        body = await self._check(call, content)
         leg, asked = body.selection.leg, body.asked
         card = card_in_force(leg.rate_cards, self._clock.today())
         if card is None:
-            raise _outdated(leg)
+            raise _outdated_prices(leg)
         found = estimate_on(self._clock.today(), card, asked)
         if found.reason is Reason.PRICING_UNAVAILABLE:
-            raise _outdated(leg)
-        return self._quoted(found, leg.provider, model, card)
+            raise _outdated_prices(leg)
+        return self._quote(found, leg.provider, model, card)
 
     def of_queued(self, caller: Caller, model: Model, queued: Queued) -> Quoted | None:
         """What a run will cost that was just queued (R-32); None for a replay, or where estimates are not enabled."""
@@ -57,13 +57,13 @@ class Estimator:
             return None
         card = queued.plan.quote.card
         found = estimate_queued(card, queued.asked, self._clock.today(), byok=queued.byok)
-        return self._quoted(found, queued.plan.provider, model, card)
+        return self._quote(found, queued.plan.provider, model, card)
 
-    def _quoted(self, found: Estimate, provider: str, model: Model, card: RateCard) -> Quoted:
+    def _quote(self, found: Estimate, provider: str, model: Model, card: RateCard) -> Quoted:
         as_of = self._catalog.loaded_at if found.is_by_card else self._clock.now_ms()
         return Quoted(found, provider, model.id, as_of, card.markup)
 
-    async def _checked(self, call: CheckedCall, content: bytes) -> CheckedBody:
+    async def _check(self, call: CheckedCall, content: bytes) -> CheckedBody:
         """The body. What conflicts with a run is a bad parameter here: this route reports conflicts as invalid."""
         paying = msgspec.structs.replace(call, caller=replace(call.caller, own_keys=frozenset()))
         try:
@@ -74,5 +74,5 @@ class Estimator:
             raise
 
 
-def _outdated(leg: Leg) -> FaultError:
+def _outdated_prices(leg: Leg) -> FaultError:
     return FaultError(ServiceUnavailable(f"The prices of {leg.provider} for this model are not up to date."))

@@ -152,10 +152,10 @@ class Executor:
                 dropped=served.plan.dropped if isinstance(served.outcome, Completed) else (),
             )
             is_kept = run.is_queued or run.key is not None or run.attempt > 1
-            kept = await self._kept(run, answer) if is_kept else None
+            kept = await self._keep(run, answer) if is_kept else None
             settlement = settle(run, served, kept, self._clock.now_ms(), caller_left=execution.has_left())
             await self.record(settlement)
-            self._ended(run, served, settlement, partner_seconds)
+            self._observe_end(run, served, settlement, partner_seconds)
         except SupersededError:
             if self._under_way.get(run.run_id) is execution:
                 del self._under_way[run.run_id]
@@ -181,7 +181,7 @@ class Executor:
             pause = min(pause * 2, _RETRY_MAX)
         return Answer(Failed(DeadlineExceeded(_SUCCESSOR_SECONDS)), None)
 
-    async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
+    async def _keep(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
         """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""
         try:
             if run.is_queued:
@@ -191,9 +191,9 @@ class Executor:
             return await self._results.keep(answer, self._clock.now_ms() + _KEPT_FOR_CALLER_MS)
         except Exception as error:  # noqa: BLE001 -- as above
             self._observe(UnexpectedError(f"keep the result of {run.run_id}", error))
-            return self._not_kept(run)
+            return self._without_result(run)
 
-    def _not_kept(self, run: AdmittedRun) -> KeptResult | None:
+    def _without_result(self, run: AdmittedRun) -> KeptResult | None:
         """What is kept of a result that could not be kept."""
         if run.is_queued:
             return KeptResult(self._clock.now_ms() + self._collectable_ms, fault=write_fault(InternalError()))
@@ -233,7 +233,7 @@ class Executor:
         if (execution := self._under_way.get(entry.run_id)) is not None:
             execution.answered = entry.status
 
-    def _ended(self, run: AdmittedRun, served: Served, settlement: Settlement, partner_seconds: float) -> None:
+    def _observe_end(self, run: AdmittedRun, served: Served, settlement: Settlement, partner_seconds: float) -> None:
         self._observe(
             RunEnded(
                 run_id=run.run_id,

@@ -118,7 +118,7 @@ def _entries(found: Statement) -> Iterator[TimelineEntry]:
     run = found.run
     yield TimelineEntry(_time(run, "created_at"), "admitted", None, f"{run['came']}, at {_first_provider(found)}")
     for entry in found.entries:
-        yield _booked(entry)
+        yield _ledger_entry(entry)
     if dropped := run["dropped"]:
         yield TimelineEntry(_time(run, "created_at"), "fields dropped", None, ", ".join(map(str, _texts(dropped))))
     if run["claimed_at"] is not None:
@@ -134,7 +134,7 @@ def _entries(found: Statement) -> Iterator[TimelineEntry]:
         yield TimelineEntry(_time(told, "at"), "webhook", _number(told["number"]), f"answered {answer}")
 
 
-def _booked(entry: Mapping[str, object]) -> TimelineEntry:
+def _ledger_entry(entry: Mapping[str, object]) -> TimelineEntry:
     """An entry of the ledger as something that happened."""
     at, held, reason = _time(entry, "created_at"), _time(entry, "held_change"), str(entry["reason"])
     match entry["kind"]:

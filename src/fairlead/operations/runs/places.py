@@ -77,7 +77,7 @@ class RunPlaces:
             return False
         is_crowded = waiting >= self._admissions * _MANY
         share = 1 if is_crowded else max(1, self._pressed_admissions // (admissions.owners or 1))
-        if admissions.held_or_awaited_by(workspace_id) < share:
+        if admissions.count_held_and_awaited(workspace_id) < share:
             return False
         self.refused += 1
         self.pressed_until = now + self._wait_seconds

@@ -11,7 +11,7 @@ from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.replays import is_recorded, names_links
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
+from fairlead.operations.runs.results import Answer, ResultGoneError, Results, read_dropped
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs.idempotency import EndedRun, ended_run, forget_expired, key_in_use, note_replay
 
@@ -43,7 +43,7 @@ class Replayer:
 
     async def tell(self, run_id: str) -> Answer | EarlierWork:
         """How a run ended, or its work where that is undecided; FaultError while it goes on, or it cannot be told."""
-        ended = await self._ended(run_id)
+        ended = await self._read_end(run_id)
         if ended is not None and ended.left is not None:
             return ended.left
         # A run that ended without a result has just freed its key: the same call again is a new run.
@@ -63,14 +63,14 @@ class Replayer:
 
     async def answer_of(self, run_id: str) -> Answer | None:
         """How a run ended that another server may have ended; None while it goes on. FaultError, as `tell`."""
-        ended = await self._ended(run_id)
+        ended = await self._read_end(run_id)
         if ended is None:
             return None
         if ended.result is None:
             return Answer(Failed(ProviderError(_LOST)), None)
         return await self._answer(ended, ended.result)
 
-    async def _ended(self, run_id: str) -> EndedRun | None:
+    async def _read_end(self, run_id: str) -> EndedRun | None:
         try:
             return await self._database.read(lambda c: ended_run(c, run_id))
         except DatabaseUnavailableError as error:
@@ -81,7 +81,7 @@ class Replayer:
             outcome=await self._outcome(kept),
             charge=None if ended.byok else ended.charge,
             fallback_provider=kept.fallback_provider,
-            dropped=dropped_of(kept),
+            dropped=read_dropped(kept),
         )
 
     async def keep(self, answer: Answer, key: IdempotencyKey, base_url: str) -> KeptResult | None:

@@ -238,7 +238,7 @@ async def with_whole_body(plan: LegPlan, request: Request) -> LegPlan:
     """A plan with the whole body: the bytes of a large one are joined in a thread."""
     if request.large is None:
         return plan
-    return msgspec.structs.replace(plan, body=await asyncio.to_thread(request.large.filled, plan.body))
+    return msgspec.structs.replace(plan, body=await asyncio.to_thread(request.large.fill, plan.body))
 
 
 def _unpaid(card: RateCard) -> Quote:
@@ -253,10 +253,10 @@ def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
         return source, ()
     if leg.translation is not None:
         said = translate(leg.translation, request.asked.body)
-        return _encode({**said.body, **_fixed(request, leg)}), said.dropped
+        return _encode({**said.body, **_fixed_fields(request, leg)}), said.dropped
     schema = request.model.input_schema
     # What the native body lacks: the model's name where its schema has one, and the fixed fields of the provider.
-    added = _fixed(request, leg) if leg.fixed else {}
+    added = _fixed_fields(request, leg) if leg.fixed else {}
     if schema is not None and schema.declares_model and "model" not in added and _lacks_model(source):
         added["model"] = request.model.name
     return _with(source, added) if added else source, ()
@@ -267,7 +267,7 @@ def _lacks_model(source: bytes) -> bool:
     return b'"model"' not in source or "model" not in msgspec.json.decode(source)
 
 
-def _fixed(request: Request, leg: Leg) -> dict[str, object]:
+def _fixed_fields(request: Request, leg: Leg) -> dict[str, object]:
     return {
         name: value.replace(RUN_ID, request.run_id) if isinstance(value, str) else value
         for name, value in leg.fixed.items()

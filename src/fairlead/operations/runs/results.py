@@ -115,6 +115,6 @@ def dropped_json(dropped: tuple[str, ...]) -> str | None:
     return msgspec.json.encode(dropped).decode() if dropped else None
 
 
-def dropped_of(kept: KeptResult) -> tuple[str, ...]:
+def read_dropped(kept: KeptResult) -> tuple[str, ...]:
     """What a translation left out, from its stored form."""
     return () if kept.dropped is None else tuple(msgspec.json.decode(kept.dropped, type=list[str]))

@@ -70,7 +70,7 @@ class Resumer(msgspec.Struct, frozen=True):
         leg = None if model is None else model.leg(found.provider)
         if model is None or leg is None:
             raise CannotResumeError
-        content, read, credential = await self._fetched(found)
+        content, read, credential = await self._fetch(found)
         body = read.value if found.strict else completed_body(model, read.value)
         operation = _operation(model, leg, body, found)
         if operation is None:
@@ -87,7 +87,7 @@ class Resumer(msgspec.Struct, frozen=True):
             workspace=found.workspace,
             request=request,
             plan=(await with_whole_body(plan, request)).holding(found.hold),
-            selection=Selection(_selected(model, leg, found), operation, (), found.strict, found.byok),
+            selection=Selection(_selected_leg(model, leg, found), operation, (), found.strict, found.byok),
             started_at_ns=self.clock.now_ns(),
             attempt=found.attempt,
             key=self._key(found),
@@ -97,7 +97,7 @@ class Resumer(msgspec.Struct, frozen=True):
             is_unwanted=found.cancel_requested_at is not None,
         )
 
-    async def _fetched(self, found: LiveRun) -> tuple[bytes, ReadBody, Credential | None]:
+    async def _fetch(self, found: LiveRun) -> tuple[bytes, ReadBody, Credential | None]:
         """The body, its content, and the caller's own credential where the run has one; CannotResumeError."""
         try:
             content, read = await self._body(found)
@@ -147,7 +147,7 @@ def _operation(model: Model, leg: Leg, body: dict[str, object], found: LiveRun) 
     return leg.strict.operation(body)
 
 
-def _selected(model: Model, leg: Leg, found: LiveRun) -> Leg:
+def _selected_leg(model: Model, leg: Leg, found: LiveRun) -> Leg:
     """The leg a run was selected for: not the one it is on where it was redirected, whichever of the others it was."""
     if not found.redirected:
         return leg

@@ -169,9 +169,9 @@ class RunWork(msgspec.Struct, frozen=True):
     async def _give_up(self, orphan: LiveRun) -> None:
         """Void a run whose outcome cannot be known."""
         if await self.voider.void(orphan, advance(orphan.state, RunEvent.LOSE), "lost", _LOST):
-            self.observe(self._lost(orphan))
+            self.observe(self._lost_run(orphan))
 
-    def _lost(self, orphan: LiveRun) -> RunEnded:
+    def _lost_run(self, orphan: LiveRun) -> RunEnded:
         return RunEnded(
             run_id=orphan.run_id,
             workspace=orphan.workspace,

@@ -168,7 +168,7 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
         """
         known = self.claiming.union(self.kind.ids_here())
         server_id, before = self.presence.server_id, self.clock.now_ms() - STRAY_AFTER_MS
-        owned = await self._find("find stray", lambda c: self.kind.table.owned(c, server_id, before))
+        owned = await self._find("find stray", lambda c: self.kind.table.find_owned(c, server_id, before))
         strays = [found for found in owned or () if found.id not in known]
         await self._take(await self.kind.end_strays(strays))
         return len(strays)

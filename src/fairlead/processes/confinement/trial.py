@@ -64,7 +64,7 @@ class Tried(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-def tried(trial: Trial) -> Tried:
+def try_out(trial: Trial) -> Tried:
     """Confine this process and try; it is confined afterwards."""
     try:
         report = apply(trial.policy)
@@ -149,7 +149,7 @@ def _hide() -> int:
 
 
 if __name__ == "__main__":
-    answer = tried(msgspec.json.decode(sys.stdin.buffer.readline(), type=Trial))
+    answer = try_out(msgspec.json.decode(sys.stdin.buffer.readline(), type=Trial))
     sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
     sys.stdin.buffer.read()

@@ -126,13 +126,13 @@ def end_sessions(connection: Connection, member_id: str) -> int:
 
 def has_ended(connection: Connection, lifetime: Lifetime) -> bool:
     """Whether there are sessions that are no longer valid."""
-    return connection.execute(select(sessions.c.id).where(_ended(lifetime)).limit(1)).first() is not None
+    return connection.execute(select(sessions.c.id).where(_has_ended(lifetime)).limit(1)).first() is not None
 
 
 def forget_ended(connection: Connection, lifetime: Lifetime) -> int:
     """Delete the sessions that are no longer valid; returns how many."""
-    return connection.execute(delete(sessions).where(_ended(lifetime))).rowcount
+    return connection.execute(delete(sessions).where(_has_ended(lifetime))).rowcount
 
 
-def _ended(lifetime: Lifetime) -> ColumnElement[bool]:
+def _has_ended(lifetime: Lifetime) -> ColumnElement[bool]:
     return (sessions.c.created_at < lifetime.begun_from) | (sessions.c.seen_at < lifetime.seen_from)

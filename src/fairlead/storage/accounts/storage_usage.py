@@ -57,7 +57,7 @@ def check_room(connection: Connection, workspace_id: str, limits: StorageLimits)
 
     The writes hold the lock of the workspace's row, so two transactions cannot exceed the limit together.
     """
-    exceeded = usage_of(connection, workspace_id).exceeded(limits)
+    exceeded = usage_of(connection, workspace_id).find_exceeded(limits)
     if exceeded is not None:
         raise StorageFullError(*exceeded)
 

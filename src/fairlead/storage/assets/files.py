@@ -43,7 +43,7 @@ INSERT_NEEDED: Final = Prepared(insert(job_files), ("file_id", "job_id"))
 _LIVE: Final = sorted(state.value for state in LIVE)
 
 
-def needed_by_jobs() -> ColumnElement[bool]:
+def is_needed_by_jobs() -> ColumnElement[bool]:
     """The condition that a row of `workflow_files` is named by a job that has not ended."""
     return exists(
         select(job_files.c.job_id)
@@ -135,14 +135,14 @@ def add_file(connection: Connection, new: WorkflowFile) -> WorkflowFile:
     The same bytes under the same name, or under one that was made of it, are one file (engine-wire, 2.5). A name whose
     file has expired is free. NoNameLeftError when too many names are in use.
     """
-    if _inserted(connection, new):
+    if _insert_if_free(connection, new):
         return new
     _hold_name(connection, new)
     if same := _same(connection, new):
-        return _renewed(connection, same, new)
+        return _renew(connection, same, new)
     for _ in range(_TRIES):
         named = replace(new, name=number_name(new.name, next_number(connection, new.workspace_id, new.kind, new.name)))
-        if _inserted(connection, named):
+        if _insert_if_free(connection, named):
             return named
     raise NoNameLeftError(new.name)
 
@@ -211,7 +211,7 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
     """
     oldest = (
         select(workflow_files.c.id, *_NAME)
-        .where(workflow_files.c.expires_at <= now, ~needed_by_jobs())
+        .where(workflow_files.c.expires_at <= now, ~is_needed_by_jobs())
         .order_by(workflow_files.c.expires_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
@@ -229,7 +229,7 @@ def delete_old_inputs(connection: Connection, before: int, limit: int) -> int:
     """Delete up to `limit` inputs from before a time (ms) that no live job names; returns how many there were."""
     old = (
         select(workflow_files.c.id, workflow_files.c.workspace_id)
-        .where(workflow_files.c.kind == _INPUT, workflow_files.c.created_at < before, ~needed_by_jobs())
+        .where(workflow_files.c.kind == _INPUT, workflow_files.c.created_at < before, ~is_needed_by_jobs())
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
@@ -240,10 +240,10 @@ def delete_old_inputs(connection: Connection, before: int, limit: int) -> int:
     return len(found)
 
 
-def _inserted(connection: Connection, new: WorkflowFile) -> bool:
+def _insert_if_free(connection: Connection, new: WorkflowFile) -> bool:
     """Insert a row unless its name is in use; one that has expired by now makes room, unless a live job needs it."""
     expired = and_(*_is(new.workspace_id, new.kind, new.name), workflow_files.c.expires_at <= new.created_at)
-    connection.execute(delete(workflow_files).where(expired, ~needed_by_jobs()))
+    connection.execute(delete(workflow_files).where(expired, ~is_needed_by_jobs()))
     statement = _insert(connection, new).on_conflict_do_nothing(index_elements=list(_NAME))
     return connection.execute(statement).rowcount == 1
 
@@ -277,7 +277,7 @@ def _same(connection: Connection, new: WorkflowFile) -> WorkflowFile | None:
     return next((file for file in named if file.name == new.name or is_numbered(file.name, new.name)), None)
 
 
-def _renewed(connection: Connection, kept: WorkflowFile, new: WorkflowFile) -> WorkflowFile:
+def _renew(connection: Connection, kept: WorkflowFile, new: WorkflowFile) -> WorkflowFile:
     """The existing file, with at least the expiry of the one that was to be added."""
     if kept.expires_at is None or (new.expires_at is not None and new.expires_at <= kept.expires_at):
         return kept

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, delete, or_, select
 
 from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
-from fairlead.storage.assets.files import WorkflowFile, find_content, keep_file, needed_by_jobs
+from fairlead.storage.assets.files import WorkflowFile, find_content, is_needed_by_jobs, keep_file
 from fairlead.storage.db.tables import workflow_files
 
 _FOUND_AT_ONCE: Final = 300
@@ -59,7 +59,7 @@ def add_asset_of(connection: Connection, new: WorkflowFile, limits: StorageLimit
 def delete_asset(connection: Connection, workspace_id: str, asset_id: str, now: int) -> bool | None:
     """Delete an asset unless a live job needs it: whether it was deleted. None where there is none."""
     mine = (*_of(workspace_id, now), workflow_files.c.id == asset_id)
-    if connection.execute(delete(workflow_files).where(*mine, ~needed_by_jobs())).rowcount:
+    if connection.execute(delete(workflow_files).where(*mine, ~is_needed_by_jobs())).rowcount:
         return True
     return None if connection.execute(select(workflow_files.c.id).where(*mine)).first() is None else False
 

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, delete, insert, or_, select
 
 from fairlead.storage.accounts.storage_usage import lock_usage
-from fairlead.storage.assets.files import needed_by_jobs
+from fairlead.storage.assets.files import is_needed_by_jobs
 from fairlead.storage.db.tables import assets, jobs, runs, workflow_files
 
 
@@ -58,7 +58,7 @@ def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[s
     of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
     of_results = select(runs.c.result_blob).where(runs.c.result_blob.in_(names))
     of_requests = select(runs.c.request_blob).where(runs.c.request_blob.in_(names), runs.c.finished_at.is_(None))
-    stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
+    stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, is_needed_by_jobs())
     of_files = select(workflow_files.c.blob).where(workflow_files.c.blob.in_(names), stays)
     of_jobs = select(jobs.c.documents_blob).where(jobs.c.documents_blob.in_(names))
     return set(connection.execute(of_assets.union(of_results, of_requests, of_files, of_jobs)).scalars())

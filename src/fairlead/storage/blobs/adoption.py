@@ -44,7 +44,7 @@ def take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
     """
     try:
         with _opened_plain(path, limit) as source:
-            return _copied(source, spool, limit)
+            return _copy(source, spool, limit)
     except (ValueError, BlobTooLargeError):
         take_away(path)
         raise
@@ -77,7 +77,7 @@ def take_away(*paths: Path) -> None:
             path.unlink()
 
 
-def _copied(source: IO[bytes], spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
+def _copy(source: IO[bytes], spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
     handle, name = tempfile.mkstemp(dir=spool)
     spooled = Path(name)
     try:
@@ -85,7 +85,7 @@ def _copied(source: IO[bytes], spool: Path, limit: int) -> tuple[AdoptedBlob, Pa
             copy_bytes(source, target, limit)
             os.fsync(target.fileno())
             target.seek(0)
-            return _hashed(target), spooled
+            return _hash(target), spooled
     except BaseException:
         spooled.unlink(missing_ok=True)
         raise
@@ -96,7 +96,7 @@ def copy_bytes(source: IO[bytes], target: IO[bytes], limit: int) -> None:
 
     BlobTooLargeError past `limit` bytes, however fast the other grows meanwhile; OSError.
     """
-    if not _cloned(source.fileno(), target.fileno()):
+    if not _clone(source.fileno(), target.fileno()):
         left = limit + 1
         for count in _copying(source, target, left):
             left -= count
@@ -106,7 +106,7 @@ def copy_bytes(source: IO[bytes], target: IO[bytes], limit: int) -> None:
         raise BlobTooLargeError(f"more than {limit} bytes")
 
 
-def _cloned(source: int, target: int) -> bool:
+def _clone(source: int, target: int) -> bool:
     if sys.platform != "linux":
         return False
     try:
@@ -152,7 +152,7 @@ def _opened_plain(path: Path, limit: int) -> IO[bytes]:
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
-def _hashed(file: IO[bytes]) -> AdoptedBlob:
+def _hash(file: IO[bytes]) -> AdoptedBlob:
     """Name the bytes of the server's own copy."""
     digest, size, head = blake3(), 0, b""
     while chunk := file.read(_BUFFER_BYTES):

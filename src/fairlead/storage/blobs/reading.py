@@ -109,7 +109,7 @@ class BlobVerifier:
 
         BlobDamagedError, OSError.
         """
-        blob = OpenBlob(name, _opened(path))
+        blob = OpenBlob(name, _open(path))
         try:
             if blob.state.size <= self.limit and blob.state != trusted and not self.knows(name, blob.state):
                 self._compare(blob)
@@ -131,7 +131,7 @@ class BlobVerifier:
 
     def trust(self, path: Path, name: str) -> None:
         """Cache the state of a blob's file that was just written here, under the name of its bytes; OSError."""
-        with _opened(path) as file:
+        with _open(path) as file:
             self._remember(name, _state(file))
 
     def note_compared(self, blob: OpenBlob, begun_ns: int) -> None:
@@ -183,7 +183,7 @@ async def read_download(
     except BaseException:
         file.close()
         raise
-    return _downloaded(file, start, end)
+    return _download(file, start, end)
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -227,7 +227,7 @@ def _next(blob: OpenBlob, start: int, end: int, digest: Digest | None) -> bytes:
     return piece
 
 
-async def _downloaded(file: IO[bytes], start: int, end: int) -> AsyncGenerator[bytes, None]:
+async def _download(file: IO[bytes], start: int, end: int) -> AsyncGenerator[bytes, None]:
     with file:
         file.seek(start)
         while piece := await asyncio.to_thread(file.read, min(PIECE_BYTES, max(0, end - start))):
@@ -253,7 +253,7 @@ def _digest(digest: Digest, pieces: Iterator[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     """Open a blob's file. One whose mode was changed still belongs to the server, and is made readable."""
     try:
         return path.open("rb", buffering=0)

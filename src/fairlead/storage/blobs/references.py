@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, or_, select
 
-from fairlead.storage.assets.files import needed_by_jobs
+from fairlead.storage.assets.files import is_needed_by_jobs
 from fairlead.storage.db.schema import blob_store
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import assets, jobs, runs, workflow_files
@@ -94,7 +94,7 @@ def _live(kind: str, now: int) -> Select[*tuple[str, str, str, int]]:
             columns = (jobs.c.id, jobs.c.workspace_id, jobs.c.documents_blob, jobs.c.documents_size)
             return select(*columns).where(jobs.c.documents_blob.is_not(None))
         case _:
-            stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
+            stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, is_needed_by_jobs())
             file = workflow_files.c
             return select(file.id, file.workspace_id, file.blob, file.size).where(stays)
 

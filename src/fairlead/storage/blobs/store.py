@@ -134,7 +134,7 @@ class StoredBlobs:
         root = self._root
         try:
             if root is not None:
-                return await asyncio.to_thread(self._placed, spool, root, *made)
+                return await asyncio.to_thread(self._place, spool, root, *made)
             adopted, spooled = await asyncio.to_thread(spool)
         except OSError as error:
             raise BlobsUnavailableError(str(error)) from error
@@ -146,7 +146,7 @@ class StoredBlobs:
         await asyncio.to_thread(take_away, spooled, *made)
         return adopted
 
-    def _placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], root: Path, *made: Path) -> AdoptedBlob:
+    def _place(self, spool: Callable[[], tuple[AdoptedBlob, Path]], root: Path, *made: Path) -> AdoptedBlob:
         """Make a blob of a folder of what a function spools, and remove the source."""
         adopted, spooled = spool()
         try:
@@ -236,9 +236,9 @@ class StoredBlobs:
                 stream = await self._read_elsewhere(name, start, end)
             else:
                 stream = await read_file(self._root / blob_path(name), name, start, end, self._verifier)
-        return self._reported(name, stream)
+        return self._stream(name, stream)
 
-    async def _reported(self, name: str, stream: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async def _stream(self, name: str, stream: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
         with self._reporting(name):
             async with aclosing(stream):
                 async for piece in stream:
@@ -248,18 +248,18 @@ class StoredBlobs:
         size = await self._size_elsewhere(name)
         start, end = min(start, size), min(end, size)
         if size > self._verifier.limit:
-            return await self._downloaded(name, start, end)
+            return await self._download(name, start, end)
         if self._copies is not None:
             with suppress(FileNotFoundError):  # it was removed meanwhile to make room for others
                 path = await self._local_copy(self._copies, name, size)
                 return await read_file(path, name, start, end, self._verifier)
-        return await read_download(await self._downloaded(name, 0, size), name, start, end, self._spool)
+        return await read_download(await self._download(name, 0, size), name, start, end, self._spool)
 
     async def _size_elsewhere(self, name: str) -> int:
         size: int = (await obstore.head_async(self._store, blob_path(name)))["size"]
         return size
 
-    async def _downloaded(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
+    async def _download(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
         """The bytes of a blob from `start` up to `end`; the first of them have arrived when this returns."""
         return self._pieces(name, start, end, await self._piece(name, start, end) if start < end else b"")
 
@@ -295,7 +295,7 @@ class StoredBlobs:
                 return path
 
     async def _whole(self, name: str, size: int) -> AsyncIterator[bytes]:
-        async with aclosing(await self._downloaded(name, 0, size)) as stream:
+        async with aclosing(await self._download(name, 0, size)) as stream:
             async for piece in stream:
                 yield piece
 
@@ -334,7 +334,7 @@ class StoredBlobs:
             if self._root is not None:
                 return (await asyncio.to_thread(_THOROUGH.check, self._root / blob_path(name), name)).size
             size = await self._size_elsewhere(name)
-            async for _ in await read_download(await self._downloaded(name, 0, size), name, 0, 1, self._spool):
+            async for _ in await read_download(await self._download(name, 0, size), name, 0, 1, self._spool):
                 pass
             return size
 

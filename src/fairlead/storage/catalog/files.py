@@ -106,7 +106,7 @@ def operations_of(read: ModelFile) -> tuple[Operation, ...]:
     return _operations("operations", read.operations)
 
 
-def billed_operations_of(read: ModelFile) -> tuple[Operation, ...]:
+def read_billed_operations(read: ModelFile) -> tuple[Operation, ...]:
     """The further operations that prices know; MistakeError."""
     return _operations("billed_as", read.billed_as) if read.billed_as else ()
 

@@ -173,8 +173,8 @@ def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Comp
         unit=read.unit,
         price=from_dollars(read.price),
         at_most=Decimal(at_most),
-        requested=None if read.requested is None else _requested(read.requested),
-        measured=None if read.measured is None else _measured(read.measured),
+        requested=None if read.requested is None else _read_requested(read.requested),
+        measured=None if read.measured is None else _read_measured(read.measured),
         cases=tuple(_case(case) for case in read.cases),
         beyond=Decimal(read.beyond),
         whole=read.whole,
@@ -207,7 +207,7 @@ def _strict(read: _StrictPointersFile, at_most: str) -> StrictPointers:
     quantities = []
     for one in read.requested:
         operations = None if one.operations is None else frozenset(one.operations)
-        quantities.append(StrictQuantity(_requested(one), operations, _conditions(one.when)))
+        quantities.append(StrictQuantity(_read_requested(one), operations, _conditions(one.when)))
     return StrictPointers(
         tuple(quantities), tuple(_case(case) for case in read.cases), Decimal(read.at_most or at_most)
     )
@@ -218,13 +218,13 @@ def _case(read: _CaseFile) -> Case:
     return Case(from_dollars(read.price), operations, _conditions(read.when))
 
 
-def _requested(read: _RequestedFile | _StrictQuantityFile | _ProductFile) -> Requested:
+def _read_requested(read: _RequestedFile | _StrictQuantityFile | _ProductFile) -> Requested:
     return Requested(
         product=tuple(_factor(entry) for entry in read.product),
         scale=Decimal(read.scale),
         unless=_pointer(read.unless),
         bound=isinstance(read, _RequestedFile) and read.bound,
-        plus=tuple(_requested(one) for one in read.plus) if isinstance(read, _RequestedFile) else (),
+        plus=tuple(_read_requested(one) for one in read.plus) if isinstance(read, _RequestedFile) else (),
     )
 
 
@@ -241,7 +241,7 @@ def _factor(read: str | _FactorFile) -> Factor:
     )
 
 
-def _measured(read: _MeasuredFile) -> Measured:
+def _read_measured(read: _MeasuredFile) -> Measured:
     if sum(found is not None for found in (read.answer, read.header, read.count)) != 1:
         raise ValueError("'measured' needs one of 'answer', 'count' and 'header'")
     return Measured(

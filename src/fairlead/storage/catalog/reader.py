@@ -22,10 +22,10 @@ from fairlead.storage.catalog.files import (
     ModelFile,
     Offer,
     assets_of,
-    billed_operations_of,
     check_priced_operations,
     leg_of,
     operations_of,
+    read_billed_operations,
 )
 from fairlead.storage.catalog.rates import MistakeError
 
@@ -120,7 +120,7 @@ class _SchemaFiles:
         self._note = note
         self._files: dict[Path, _SchemaFile] = {}
 
-    def named(self, path: Path, text: str, key: str, name: str | None) -> _SchemaFile | None:
+    def find(self, path: Path, text: str, key: str, name: str | None) -> _SchemaFile | None:
         """The schema that the model file at `path` names at `key`; its name may not lead out of the folder."""
         if name is None:
             return None
@@ -150,8 +150,8 @@ def _model(path: Path, text: str, offers: Mapping[str, Offer], flag: str, schema
     read = read_toml(text, str(path), ModelFile)
     if not is_model_id(read.id):
         raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{read.id!r} is not a model id")
-    input_file = schemas.named(path, text, "input_schema", read.input_schema)
-    output_file = schemas.named(path, text, "output_schema", read.output_schema)
+    input_file = schemas.find(path, text, "input_schema", read.input_schema)
+    output_file = schemas.find(path, text, "output_schema", read.output_schema)
     content = msgspec.json.encode(_openapi(read, input_file, output_file, flag))
     try:
         operations = operations_of(read)
@@ -163,7 +163,7 @@ def _model(path: Path, text: str, offers: Mapping[str, Offer], flag: str, schema
             input_schema=None if input_file is None else input_file.schema,
             retirement=None if read.retirement is None else Retirement(read.retirement.date, read.retirement.successor),
             operations=operations,
-            billed_as=billed_operations_of(read),
+            billed_as=read_billed_operations(read),
             draft_of=None if read.draft_of is None else parse_pointer(read.draft_of),
             assets=assets_of(read),
             canonical_id=read.canonical_id,

@@ -40,7 +40,7 @@ class Connections:
         self._is_closed = False
 
     @asynccontextmanager
-    async def lent(self) -> AsyncIterator[KeptConnection]:
+    async def lend(self) -> AsyncIterator[KeptConnection]:
         """Lend a connection; PoolTimeoutError where all stay in use, else what the driver raises that cannot connect.
 
         One that was left in the middle of something is not kept: by a borrower that was cancelled, or whose statement

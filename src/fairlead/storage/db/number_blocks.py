@@ -24,15 +24,15 @@ def with_places(block: bytes, places: Iterable[int]) -> bytes:
     """A block that has more places. One without any is `b""`."""
     if len(block) == _DENSE_BYTES:
         return (_bits(block) | _bits_at(places)).to_bytes(_DENSE_BYTES, "little")
-    return _kept({*_few(block), *places})
+    return _pack({*_few(block), *places})
 
 
 def without_places(block: bytes, places: Collection[int]) -> bytes:
     """A block that has some places no more; `b""` where none is left."""
     if len(block) == _DENSE_BYTES:
         bits = _bits(block) & ~_bits_at(places)
-        return bits.to_bytes(_DENSE_BYTES, "little") if bits.bit_count() > _FEW else _kept(set(_from_highest(bits)))
-    return _kept(set(_few(block)).difference(places))
+        return bits.to_bytes(_DENSE_BYTES, "little") if bits.bit_count() > _FEW else _pack(set(_from_highest(bits)))
+    return _pack(set(_few(block)).difference(places))
 
 
 def places_in_all(blocks: Sequence[bytes]) -> Iterator[int]:
@@ -50,7 +50,7 @@ def places_in_all(blocks: Sequence[bytes]) -> Iterator[int]:
     return reversed(few)
 
 
-def _kept(places: Collection[int]) -> bytes:
+def _pack(places: Collection[int]) -> bytes:
     if len(places) > _FEW:
         return _bits_at(places).to_bytes(_DENSE_BYTES, "little")
     return struct.pack(f"<{len(places)}H", *sorted(places))

@@ -81,7 +81,7 @@ class PostgresDatabase:
         """Run work in a transaction with a given BEGIN; `committed` is called with how long its COMMIT took."""
         is_connected = is_broken = is_committing = False
         try:
-            async with self._connections.lent() as (connection, driver):
+            async with self._connections.lend() as (connection, driver):
                 is_connected = True
                 try:
                     await driver.execute(begin)

@@ -88,7 +88,7 @@ class Prepared:
         except sqlite3.IntegrityError as error:  # as the error that it is on the other database
             raise IntegrityError(sql, None, error, hide_parameters=True) from error
 
-    def changed(self, connection: Connection, rows: Sequence[_Row], name: str) -> set[object]:
+    def update(self, connection: Connection, rows: Sequence[_Row], name: str) -> set[object]:
         """Execute an UPDATE in SQLite for all rows; the value of a name of those for which it changed something.
 
         RETURNING would do the same, but makes the statement take four times as long there.
@@ -145,7 +145,7 @@ class Prepared:
         return _encode([dict(zip(self._names, row, strict=True)) for row in rows]).decode()
 
     def _compile(self, connection: Connection) -> str:
-        sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
+        sql = self._sql[connection.dialect.name] = _sql_of(connection, self._statement, self._names)
         return sql
 
 
@@ -172,7 +172,7 @@ def _compile_together(connection: Connection, statements: tuple[Prepared, ...]) 
     together: CompilerElement = select(literal_column("1")).add_cte(
         *(part.cte(f"part_{n}") for n, part in enumerate(parts))
     )
-    sql = _TOGETHER[statements] = _compiled(connection, together if len(parts) > 1 else parts[0], names)
+    sql = _TOGETHER[statements] = _sql_of(connection, together if len(parts) > 1 else parts[0], names)
     return sql
 
 
@@ -193,7 +193,7 @@ def change_and_look_up(
     if connection.dialect.name == "sqlite":
         changed = set[object]()
         for statement, rows in changes:
-            changed |= statement.changed(connection, rows, name)
+            changed |= statement.update(connection, rows, name)
         return changed, lookup.run(connection, ids)
     due = [(statement, rows) for statement, rows in changes if rows]
     if not due:
@@ -217,7 +217,7 @@ def _compile_changing(
     for number, statement in enumerate(statements):
         part = cast("Update", statement.of_all_rows(connection.dialect, names[number], name)).cte(f"part_{number}")
         branches.append(select(part.c[name], *(null().label(column.name) for column in looked_up.c)))
-    sql = _compiled(connection, union_all(*branches), ["ids", *names])
+    sql = _sql_of(connection, union_all(*branches), ["ids", *names])
     _CHANGING[lookup, *statements] = sql
     return sql
 
@@ -251,7 +251,7 @@ class PreparedQuery:
         """The statement in a dialect's SQL."""
         found = self._sql.get(connection.dialect.name)
         if found is None:
-            found = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
+            found = self._sql[connection.dialect.name] = _sql_of(connection, self._statement, self._names)
         return found
 
     def run(self, connection: Connection, values: Sequence[object]) -> Rows:
@@ -276,7 +276,7 @@ class PreparedLookup:
 
     def _compile(self, connection: Connection) -> str:
         one_of = _one_of_json if is_sqlite(connection) else _one_of_array
-        sql = self._sql[connection.dialect.name] = _compiled(connection, self.statement(one_of), ["ids"])
+        sql = self._sql[connection.dialect.name] = _sql_of(connection, self.statement(one_of), ["ids"])
         return sql
 
 
@@ -317,7 +317,7 @@ def _one_of_array(column: ColumnElement[str]) -> ColumnElement[bool]:
     return column == any_(bindparam("ids", type_=ARRAY(String)))
 
 
-def _compiled(connection: Connection, statement: CompilerElement, names: list[str]) -> str:
+def _sql_of(connection: Connection, statement: CompilerElement, names: list[str]) -> str:
     """The SQL of a statement, which must take exactly the parameters named, in their order."""
     compiled = statement.compile(dialect=connection.dialect, column_keys=names)
     positions = getattr(compiled, "positiontup", None)

@@ -87,7 +87,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 def find_beginning(connection: Connection, workspace_id: str, limit: int) -> Beginning:
     """Read the counts of a workspace, with at most so many jobs."""
-    live = [_changed(row) for row in _OLDEST_LIVE.run(connection, (workspace_id, limit))]
+    live = [_changed_job(row) for row in _OLDEST_LIVE.run(connection, (workspace_id, limit))]
     kept = {row[0]: row[1] for row in _KEPT.run(connection, sorted(job.id for job in live if job.stand.attempt))}
     return Beginning(_workspaces(connection, [workspace_id]).get(workspace_id), live, kept)
 
@@ -97,12 +97,12 @@ def find_changes(connection: Connection, known: Known) -> Changes:
     workspaces_now = _workspaces(connection, known.places)
     changed = [id_ for id_, stand in _stands(connection, known.jobs).items() if known.jobs[id_].stand != stand]
     rows = _JOBS.run(connection, sorted(changed[: known.most_jobs]))
-    found = sorted(map(_changed, rows), key=lambda job: (job.workspace_id, job.number))
+    found = sorted(map(_changed_job, rows), key=lambda job: (job.workspace_id, job.number))
     for workspace_id, stand in workspaces_now.items():
         after, wanted = known.places[workspace_id]
         room = min(wanted, known.most_jobs - len(found))
         if stand.last_number > after and room > 0:
-            found += [_changed(row) for row in _BEHIND.run(connection, (workspace_id, after, room))]
+            found += [_changed_job(row) for row in _BEHIND.run(connection, (workspace_id, after, room))]
     changes = Changes(workspaces_now, found)
     for job in found:
         if job.stand.attempt and job.server_id != known.server_id:
@@ -123,7 +123,7 @@ def _stands(connection: Connection, job_ids: Collection[str]) -> dict[str, JobSt
     return {row[0]: JobStand(JobState(row[1]), row[2], row[3]) for row in rows}
 
 
-def _changed(row: Sequence[object]) -> ChangedJob:
+def _changed_job(row: Sequence[object]) -> ChangedJob:
     id_, workspace_id, chosen_id, number, server_id, state, attempt, updated_at, progress, failure = row
     stand = JobStand(JobState(str(state)), attempt, updated_at)  # type: ignore[arg-type]  # as the columns are
     public_id = chosen_id or id_

@@ -41,11 +41,11 @@ def usage_before(connection: Connection, new: Sequence[Submission]) -> dict[str,
 def refuse_documents(usage: Mapping[str, StorageUsage], entry: Submission) -> StorageFull | None:
     """Why a workspace may store no more, or not the large documents of a job; None where it may."""
     used = usage.get(entry.workspace_id, StorageUsage())
-    if (spent := used.spent(entry.storage)) is not None:
+    if (spent := used.find_used_up(entry.storage)) is not None:
         return StorageFull(*spent)
     if entry.documents is None:
         return None
-    exceeded = used.with_file(entry.documents.blob.size).exceeded(entry.storage)
+    exceeded = used.with_file(entry.documents.blob.size).find_exceeded(entry.storage)
     return None if exceeded is None else StorageFull(*exceeded)
 
 

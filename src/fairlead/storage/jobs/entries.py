@@ -110,7 +110,7 @@ class _LockedJob(LockedWork):
         """The id that callers use."""
         return self.chosen_id or self.id
 
-    def moved(self) -> Moved:
+    def current_state(self) -> Moved:
         """Its current state."""
         return Moved(JobState(self.state), self.public_id, self.server_id if self.state in WORKING else None)
 
@@ -140,7 +140,7 @@ class _Batch(msgspec.Struct):
 
 def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> WrittenJobs:
     """Write a batch of entries in the transaction of a connection, and return the outcome of each."""
-    batch = _looked_up(connection, entries)
+    batch = _look_up(connection, entries)
     verdicts = [_apply(batch, entry) for entry in entries]
     batch.changes.write(connection)
     _INSERT_EVENT.run(connection, batch.events)
@@ -163,7 +163,7 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
     return WrittenJobs(verdicts, released, unfinished, bool(remaining), remaining)
 
 
-def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
+def _look_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     owners = sorted({entry.workspace_id for entry in entries})
     slots = {row[0]: _Slots(*row[1:]) for row in _LOCK_WORKSPACES.run(connection, owners)}
     claimed = sorted({entry.id for entry in entries if isinstance(entry, Claim)})
@@ -301,7 +301,7 @@ def _end(batch: _Batch, entry: JobEnding, row: _LockedJob) -> JobVerdict:
     event = _ENDINGS[entry.state]
     possible = WORKING.intersection(states_before(event))
     if row.attempt == entry.attempt and row.state in {advance(before, event) for before in possible}:
-        return row.moved()  # written before, by a transaction whose outcome was lost
+        return row.current_state()  # written before, by a transaction whose outcome was lost
     if row.attempt != entry.attempt or row.state not in possible:
         return Superseded()
     state = advance(JobState(row.state), event).value
@@ -313,7 +313,7 @@ def _end(batch: _Batch, entry: JobEnding, row: _LockedJob) -> JobVerdict:
     _keep(batch, entry.job_id, entry.events)
     batch.shown_again.extend((entry.workspace_id, *name, entry.expires_at) for name in entry.shown_again)
     _free(batch, entry.workspace_id)
-    return row.moved()
+    return row.current_state()
 
 
 def _cancel(batch: _Batch, entry: JobCancel, row: _LockedJob) -> JobVerdict:
@@ -324,7 +324,7 @@ def _cancel(batch: _Batch, entry: JobCancel, row: _LockedJob) -> JobVerdict:
     was_parked, after = row.state == JobState.PARKED, advance(JobState(row.state), entry.cause)
     if after in WORKING:
         _ROWS.note_cancel(batch.changes, row, after.value, entry.at)
-        return row.moved()
+        return row.current_state()
     ended = after.value, entry.failure, entry.at, entry.at, entry.at, entry.expires_at
     batch.changes.add(row.id, _END_WAITING, *ended, *row.found)
     row.state = after.value
@@ -333,7 +333,7 @@ def _cancel(batch: _Batch, entry: JobCancel, row: _LockedJob) -> JobVerdict:
         batch.changed.add(entry.workspace_id)
     else:
         _free(batch, entry.workspace_id)
-    return row.moved()
+    return row.current_state()
 
 
 def _take_over(batch: _Batch, entry: TakeOver, row: _LockedJob) -> JobVerdict:
@@ -345,7 +345,7 @@ def _take_over(batch: _Batch, entry: TakeOver, row: _LockedJob) -> JobVerdict:
     if row.state not in LIVE:
         batch.changes.add(row.id, _FORGET, entry.at, entry.expires_at, *row.found)
         _free(batch, entry.workspace_id)
-    return row.moved()
+    return row.current_state()
 
 
 def _free(batch: _Batch, workspace_id: str) -> None:

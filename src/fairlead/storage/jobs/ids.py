@@ -77,39 +77,39 @@ def find_known_as(connection: Connection, wanted: Iterable[tuple[str, str]]) -> 
     return [FoundJob(*row) for row in rows]
 
 
-def _wanted(workspace_id: ColumnElement[str], public_id: ColumnElement[str], source: Any) -> CTE:
+def _wanted_pairs(workspace_id: ColumnElement[str], public_id: ColumnElement[str], source: Any) -> CTE:
     columns = workspace_id.label("workspace_id"), public_id.label("public_id")
     return select(*columns).select_from(source).cte("wanted")
 
 
-def _wanted_in_sqlite() -> CTE:
+def _wanted_for_sqlite() -> CTE:
     pairs = func.json_each(bindparam("pairs")).table_valued("value")
     first, second = (func.json_extract(pairs.c.value, literal_column(f"'$[{at}]'"), type_=String) for at in (0, 1))
-    return _wanted(first, second, pairs)
+    return _wanted_pairs(first, second, pairs)
 
 
-def _wanted_in_postgresql() -> CTE:
+def _wanted_for_postgresql() -> CTE:
     lists = (bindparam(name, type_=ARRAY(String)) for name in ("workspaces", "public_ids"))
     pairs = func.unnest(*lists).table_valued("workspace_id", "public_id").render_derived("pairs")
-    return _wanted(pairs.c.workspace_id, pairs.c.public_id, pairs)
+    return _wanted_pairs(pairs.c.workspace_id, pairs.c.public_id, pairs)
 
 
-def _known_as(wanted: CTE) -> CompoundSelect[*tuple[object, ...]]:
+def _select_known(wanted: CTE) -> CompoundSelect[*tuple[object, ...]]:
     """Each half is a statement of its own: joined by an OR, neither database is sure to use both indexes.
 
     A join with the wanted ids is no better: for it SQLite may first read all jobs into a Bloom filter.
     """
 
-    def found(public_id: ColumnElement[str], condition: ColumnElement[bool]) -> Select[*tuple[object, ...]]:
+    def select_by(public_id: ColumnElement[str], condition: ColumnElement[bool]) -> Select[*tuple[object, ...]]:
         is_wanted = tuple_(public_id, jobs.c.workspace_id).in_(select(wanted.c.public_id, wanted.c.workspace_id))
         return select(jobs.c.workspace_id, public_id, jobs.c.id).where(is_wanted, condition)
 
-    chosen = found(jobs.c.chosen_id, jobs.c.chosen_id.is_not(None))
-    return union_all(chosen, found(jobs.c.id, jobs.c.chosen_id.is_(None)))
+    chosen = select_by(jobs.c.chosen_id, jobs.c.chosen_id.is_not(None))
+    return union_all(chosen, select_by(jobs.c.id, jobs.c.chosen_id.is_(None)))
 
 
-_IN_SQLITE: Final = PreparedQuery(_known_as(_wanted_in_sqlite()), ("pairs",))
-_IN_POSTGRESQL: Final = PreparedQuery(_known_as(_wanted_in_postgresql()), ("workspaces", "public_ids"))
+_IN_SQLITE: Final = PreparedQuery(_select_known(_wanted_for_sqlite()), ("pairs",))
+_IN_POSTGRESQL: Final = PreparedQuery(_select_known(_wanted_for_postgresql()), ("workspaces", "public_ids"))
 
 
 INSERT_KEY: Final = Prepared(insert(job_keys), ("id", "job_id", "expires_at"))

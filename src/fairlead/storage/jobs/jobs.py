@@ -67,7 +67,7 @@ class ForgottenJobs(msgspec.Struct, frozen=True):
     blobs: Sequence[str]
 
 
-def deflated(document: bytes) -> bytes:
+def deflate(document: bytes) -> bytes:
     """The stored form of a JSON document.
 
     A small one is not compressed, but in the form of zlib (RFC 1950) with one stored block (RFC 1951, 3.2.4): setting
@@ -81,12 +81,12 @@ def deflated(document: bytes) -> bytes:
     return zlib.compress(document, 1, window)
 
 
-async def deflate(document: bytes) -> bytes:
+async def deflate_in_thread(document: bytes) -> bytes:
     """The same by a thread, without the interpreter lock, where that would take a millisecond or more."""
-    return deflated(document) if len(document) < _LARGE_BYTES else await asyncio.to_thread(deflated, document)
+    return deflate(document) if len(document) < _LARGE_BYTES else await asyncio.to_thread(deflate, document)
 
 
-def inflated(kept: bytes) -> bytes:
+def inflate(kept: bytes) -> bytes:
     """A JSON document as it was."""
     return zlib.decompress(kept)
 
@@ -161,7 +161,7 @@ def list_jobs(connection: Connection, workspace_id: str, query: ListQuery) -> Jo
     if query.state is not None:
         return _list_in_state(connection, workspace_id, query, bounds)
     statement = select(*_LISTED).where(*bounds).order_by(jobs.c.number.desc())
-    page = [_listed(row) for row in connection.execute(statement.limit(query.limit + 1))]
+    page = [_listed_job(row) for row in connection.execute(statement.limit(query.limit + 1))]
     has_more = len(page) > query.limit
     return JobPage(page[: query.limit], page[query.limit - 1].number if has_more else None)
 
@@ -178,7 +178,7 @@ def _list_in_state(
         .where(jobs.c.workspace_id == workspace_id, jobs.c.state == query.state)
         .order_by(jobs.c.number.desc())
     )
-    page = [_listed(row) for row in connection.execute(passing.limit(query.limit + 1))]
+    page = [_listed_job(row) for row in connection.execute(passing.limit(query.limit + 1))]
     if len(page) > query.limit:
         return JobPage(page[: query.limit], page[query.limit - 1].number)
     return JobPage(page, connection.scalar(window.offset(_LOOKED_AT - 1).limit(1)))
@@ -191,7 +191,7 @@ def _list_labelled(connection: Connection, workspace_id: str, query: ListQuery) 
         rows = _BY_NUMBER_IN_SQLITE.run(connection, (workspace_id, msgspec.json.encode(numbers).decode()))
     else:
         rows = _BY_NUMBER_IN_POSTGRESQL.run(connection, (workspace_id, numbers))
-    page = sorted((_listed(row) for row in rows), key=operator.attrgetter("number"), reverse=True)
+    page = sorted((_listed_job(row) for row in rows), key=operator.attrgetter("number"), reverse=True)
     if query.state is not None:
         page = [one for one in page if one.state == query.state]
     return JobPage(page, numbers[-1] if len(found) > query.limit else before)
@@ -250,7 +250,7 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> Forgott
     return ForgottenJobs(len(ids), blobs)
 
 
-def _listed(row: Sequence[Any]) -> ListedJob:
+def _listed_job(row: Sequence[Any]) -> ListedJob:
     id_, number, state, *more = row
     return ListedJob(id_, number, JobState(state), *more)
 
@@ -269,7 +269,7 @@ def _job(row: Mapping[Any, Any]) -> Job:
             values["workflow"] = values["extra"] = None
     for name in ("workflow", "extra", "outputs"):
         if values.get(name) is not None:
-            values[name] = inflated(values[name])
+            values[name] = inflate(values[name])
     return Job(**values)
 
 

@@ -186,11 +186,11 @@ def _upsert(statement: Any) -> Any:
 
 @functools.cache
 def _put_in_postgresql() -> PreparedQuery:
-    rows = insert_in("postgresql", labelled_jobs).from_select(["id", "numbers"], _unnested())
+    rows = insert_in("postgresql", labelled_jobs).from_select(["id", "numbers"], _unnest())
     return PreparedQuery(_upsert(rows), ("ids", "numbers"))
 
 
-def _unnested() -> Select[*tuple[object, ...]]:
+def _unnest() -> Select[*tuple[object, ...]]:
     ids, numbers = bindparam("ids", type_=ARRAY(String)), bindparam("numbers", type_=ARRAY(LargeBinary))
     return select(func.unnest(ids), func.unnest(numbers))
 

@@ -141,11 +141,13 @@ def month_statement(
         opening + paid_in - charged,
         paid_in,
         credited,
-        _spent(connection, workspace_id, first, after),
+        _spending(connection, workspace_id, first, after),
     )
 
 
-def _spent(connection: Connection, workspace_id: str, first: datetime.date, after: datetime.date) -> list[SpendingLine]:
+def _spending(
+    connection: Connection, workspace_id: str, first: datetime.date, after: datetime.date
+) -> list[SpendingLine]:
     """What was spent by model and key, the most expensive first."""
     used = usage_days.c
     sums = [func.sum(column).label(column.name) for column in (used.runs, used.succeeded, used.charge)]

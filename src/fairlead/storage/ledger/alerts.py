@@ -224,7 +224,7 @@ def watched_workspaces(connection: Connection, after: str, limit: int) -> list[s
     return list(connection.execute(found.order_by(alert_channels.c.workspace_id).limit(limit)).scalars())
 
 
-def spent_by_day(connection: Connection, workspace_id: str, first: datetime.date) -> dict[str, int]:
+def spending_by_day(connection: Connection, workspace_id: str, first: datetime.date) -> dict[str, int]:
     """What a workspace was charged on each day from one on, where it was anything."""
     sums = (
         select(usage_days.c.day, func.sum(usage_days.c.charge))

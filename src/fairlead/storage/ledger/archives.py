@@ -186,7 +186,7 @@ def every_archive(connection: Connection) -> list[tuple[Archive, list[ArchiveSum
     return [(_archive(row), sums[row["number"]]) for row in found]
 
 
-def archived_before(connection: Connection, workspace_id: str | None) -> int | None:
+def end_of_archives(connection: Connection, workspace_id: str | None) -> int | None:
     """The time (ms) before which the ended runs of a workspace (None for any) were archived; None where none was."""
     newest = select(func.max(archives.c.before))
     if workspace_id is not None:

@@ -100,7 +100,7 @@ def create_budget(connection: Connection, new: NewBudget, today: datetime.date) 
         "thresholds": msgspec.json.encode(new.thresholds).decode(),
         "is_enforced": new.is_enforced,
         "created_at": new.created_at,
-        **_counted(connection, new.workspace_id, new.scope, new.subject, new.budget.period, today),
+        **_count(connection, new.workspace_id, new.scope, new.subject, new.budget.period, today),
     }
     try:
         connection.execute(insert(budgets).values(row))
@@ -135,7 +135,7 @@ def change_budget(
         values["thresholds"] = msgspec.json.encode(changes.thresholds).decode()
     if changes.period is not None:
         values["period"] = changes.period.value
-        values |= _counted(connection, workspace_id, before.scope, before.subject, changes.period, today)
+        values |= _count(connection, workspace_id, before.scope, before.subject, changes.period, today)
     try:
         connection.execute(update(budgets).where(budgets.c.id == budget_id).values(values))
     except IntegrityError as error:
@@ -275,7 +275,7 @@ def change_team(connection: Connection, key_id: str, team: str | None, today: da
     of_teams = budgets.c.workspace_id == workspace_id, budgets.c.scope == BudgetScope.TEAM.value
     for row in connection.execute(select(budgets).where(*of_teams)).all():
         period = BudgetPeriod(row.period)
-        counted = _counted(connection, workspace_id, BudgetScope.TEAM, row.subject, period, today)
+        counted = _count(connection, workspace_id, BudgetScope.TEAM, row.subject, period, today)
         connection.execute(update(budgets).where(budgets.c.id == row.id).values(counted))
     return True
 
@@ -300,7 +300,7 @@ def _conditions(
     }
 
 
-def _counted(
+def _count(
     connection: Connection,
     workspace_id: str,
     scope: BudgetScope,

@@ -134,7 +134,7 @@ def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
         ("workspace figures differ from the sum of its entries", _wrong_figures()),
         ("slots taken, or places in the queue, differ from the live runs", _wrong_slots()),
         ("a live run without exactly its hold", _live_without_hold()),
-        ("an ended run whose hold was not settled exactly once", _ended_with_hold()),
+        ("an ended run whose hold was not settled exactly once", _select_ended_with_hold()),
         ("a charge that differs from its entry, or passes its hold", _wrong_charges()),
         ("money moved for a run that did not succeed, or a success not posted", _wrong_kind()),
         ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
@@ -264,7 +264,7 @@ def _live_without_hold() -> Select[*tuple[object, ...]]:
     )
 
 
-def _ended_with_hold() -> Select[*tuple[object, ...]]:
+def _select_ended_with_hold() -> Select[*tuple[object, ...]]:
     sums = _by_run()
     return (
         select(runs.c.id, runs.c.state, sums.c.holds, sums.c.ends, sums.c.still_held)

@@ -248,7 +248,7 @@ class UsageBook(msgspec.Struct):
 
     sums: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
 
-    def ended(
+    def note_end(
         self,
         workspace_id: str,
         key_id: str | None,

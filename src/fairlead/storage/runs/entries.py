@@ -465,7 +465,7 @@ def _count_end(
 ) -> None:
     """The further effects of a run's end: on budgets, the day's usage, its body and its webhook."""
     batch.budgets.end(workspace_id, booked.key_id, booked.model_id, booked.hold, charge, at)
-    batch.usage.ended(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
+    batch.usage.note_end(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
     if booked.request_blob is not None:
         batch.unneeded.append(booked.request_blob)
     if booked.place is not None:

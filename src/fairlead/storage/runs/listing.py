@@ -145,7 +145,7 @@ def _of_workspace(
         .order_by(seen.c.id.desc())
         .limit(limit)
     )
-    found = [_listed(row) for row in connection.execute(passing)]
+    found = [_listed_run(row) for row in connection.execute(passing)]
     if len(found) == limit:
         return found, found[-1].id
     last = connection.execute(window.offset(looked_at - 1).limit(1)).scalar()
@@ -178,7 +178,7 @@ def _bounds(workspace_id: str | None, wanted: RunFilter) -> list[ColumnElement[b
     return bounds
 
 
-def _listed(row: Row[*tuple[object, ...]]) -> ListedRun:
+def _listed_run(row: Row[*tuple[object, ...]]) -> ListedRun:
     key = None if row.key_id is None else ListedKey(row.key_id, row.label or "", row.hint or "")
     return ListedRun(
         row.id,

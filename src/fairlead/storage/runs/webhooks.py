@@ -75,10 +75,10 @@ def claim_due(connection: Connection, now: int, lease: int, limit: int) -> list[
     if not due:
         return []
     sealed, origin = webhook_secrets_of(connection, {row.workspace_id for row in due}), find_origin(connection)
-    return [_claimed(row, lease, KeptSecrets(sealed[row.workspace_id], origin)) for row in due]
+    return [_due_delivery(row, lease, KeptSecrets(sealed[row.workspace_id], origin)) for row in due]
 
 
-def _claimed(row: Any, lease: int, kept: KeptSecrets) -> DueDelivery:
+def _due_delivery(row: Any, lease: int, kept: KeptSecrets) -> DueDelivery:
     ended = EndedRun(
         row.run_id, row.model_id, RunState(row.state), row.reason or "", row.finished_at or 0, row.base_url or ""
     )

@@ -201,7 +201,7 @@ def read_pools(
     """
     worked = _pools_worked_for(connection, since)
     known = {DEFAULT_POOL, *named}.union(*worked.values())
-    return {kind: table.released_by_pool(connection, known, worked.get(kind, ())) for kind, table in tables.items()}
+    return {kind: table.count_released(connection, known, worked.get(kind, ())) for kind, table in tables.items()}
 
 
 def _pools_worked_for(connection: Connection, since: int) -> Mapping[str, Collection[str]]:
@@ -294,7 +294,7 @@ class WorkTable:
         found = (self.find_released(connection, pool, behind.get(pool, ""), limit) for pool in pools)
         return [one for of_pool in found for one in of_pool]
 
-    def released_by_pool(
+    def count_released(
         self, connection: Connection, named: Collection[str], worked: Collection[str]
     ) -> Sequence[PoolBacklog]:
         """What waits for a server of its pool: in `named` pools, and in some others that have any.
@@ -314,13 +314,13 @@ class WorkTable:
     def look(self, connection: Connection, server_id: str, waiting_since: int, limit: int) -> FoundWork:
         """What has to be done, at most `limit` of each: one read, because servers ask every second."""
         late = self.waiting_since(connection, waiting_since, limit)
-        return FoundWork(self.cancelled(connection, server_id), self.room(connection, limit), late)
+        return FoundWork(self.find_cancelled(connection, server_id), self.room(connection, limit), late)
 
     def waiting_since(self, connection: Connection, before: int, limit: int) -> Sequence[tuple[str, str]]:
         """Work that has waited since before a time (ms), the oldest first: its ids, and those of its workspaces."""
         return [(row[0], row[1]) for row in self._late.run(connection, (before, limit))]
 
-    def cancelled(self, connection: Connection, server_id: str) -> Sequence[str]:
+    def find_cancelled(self, connection: Connection, server_id: str) -> Sequence[str]:
         """The cancelled work that a server executes."""
         return [row[0] for row in self._cancelled.run(connection, (server_id,))]
 
@@ -356,7 +356,7 @@ class WorkTable:
             for subscription, waiting, parked, oldest_at in connection.execute(self._backlog)
         ]
 
-    def owned(self, connection: Connection, server_id: str, begun_before: int) -> Sequence[OwnedWork]:
+    def find_owned(self, connection: Connection, server_id: str, begun_before: int) -> Sequence[OwnedWork]:
         """The work a server has claimed, and took before a time (ms)."""
         return [
             OwnedWork(*row) for row in connection.execute(self._owned, {"server": server_id, "before": begun_before})

@@ -139,12 +139,12 @@ def sail(canvas: Canvas, picture: Field, figures: list[Figure], light: Light, ho
             tone = dark(light, figure.colour)
             if figure.kind == "sailboat" and figure.colour is None:
                 tone = np.asarray(0.25 * tone + 0.55 * light.ambient + 0.25 * light.sun * light.glow * 0.6, np.float32)
-            picture = blend(picture, 0.6 * tone + 0.25 * light.middle, _rippled(canvas, below) * 0.55)
+            picture = blend(picture, 0.6 * tone + 0.25 * light.middle, _ripple(canvas, below) * 0.55)
             picture = silhouette(canvas, mask, light, tone).over(picture)
     return picture
 
 
-def _rippled(canvas: Canvas, mask: Mask) -> Field:
+def _ripple(canvas: Canvas, mask: Mask) -> Field:
     """Return a mask broken into waves, the more the lower it is."""
     lines, columns = mask.shape
     sway = canvas.rough.sample(0.3 + 0 * canvas.y + canvas.orbit(0.03)[0], canvas.y * 2.3 + canvas.orbit(0.03)[1])

@@ -126,10 +126,10 @@ def _crown(rng: np.random.Generator) -> Field:
         size = int(rng.integers(2, 8))
         cv2.circle(light, centre, size, int(np.clip(lit[place], 0.22, 1.2) * 200), -1, cv2.LINE_AA)
         cv2.circle(cover, centre, size, 255, -1, cv2.LINE_AA)
-    return _frayed(np.dstack([light.astype(np.float32) / 200, cover.astype(np.float32) / 255]), rng)
+    return _fray(np.dstack([light.astype(np.float32) / 200, cover.astype(np.float32) / 255]), rng)
 
 
-def _frayed(crown: Field, rng: np.random.Generator) -> Field:
+def _fray(crown: Field, rng: np.random.Generator) -> Field:
     """Return a crown with its edges frayed, as leaves do."""
     side = crown.shape[0]
     noise = rng.standard_normal((2, side, side), dtype=np.float32)

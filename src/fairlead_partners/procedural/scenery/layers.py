@@ -25,7 +25,7 @@ class Layer(msgspec.Struct, frozen=True):
         return blend(picture, self.tone, self.cover)
 
 
-def stacked(layers: list[Layer]) -> Layer | None:
+def stack(layers: list[Layer]) -> Layer | None:
     """Return the layers as one, the first farthest away; None when there are none."""
     if not layers:
         return None
@@ -53,7 +53,7 @@ def as_cover(mask: Mask) -> Field:
     return mask.astype(np.float32) * np.float32(1 / 255)
 
 
-def smoothed(points: Points, rounds: int = 2) -> Points:
+def smooth(points: Points, rounds: int = 2) -> Points:
     """Return a closed outline with its corners cut (Chaikin), so that few points make a soft shape."""
     for _ in range(rounds):
         after = np.roll(points, -1, axis=0)

@@ -90,14 +90,14 @@ def choose(subject: Subject, rng: np.random.Generator) -> Light:
         _mix(cloud, veil * 1.15, grey), _mix(shade, veil * 0.62, grey),
         haze, cover, elevation[time], across, (0.75 if time == "noon" else 1.0) * (1 - 0.9 * grey),
     )  # fmt: skip
-    return _tinted(light, subject)
+    return _tint(light, subject)
 
 
 def _mix(base: Colour, other: Colour, share: float) -> Colour:
     return np.asarray(base + (other - base) * np.float32(share), dtype=np.float32)
 
 
-def _tinted(light: Light, subject: Subject) -> Light:
+def _tint(light: Light, subject: Subject) -> Light:
     """Let the first named colour stain the sky near the horizon and the light, and a second one the sky above."""
     if not subject.colours:
         return light

@@ -9,7 +9,7 @@ from fairlead_partners.procedural.noise import Canvas, Field, step
 from fairlead_partners.procedural.seeds import generator
 
 from . import city, figures, precipitation, sky, terrain, trees, water
-from .layers import Layer, stacked
+from .layers import Layer, stack
 from .light import Light, choose, colour
 from .subject import Subject
 
@@ -39,7 +39,7 @@ class Place:
     def __init__(self, prompt: str, seed: int, subject: Subject) -> None:
         """Settle what the words leave open; nothing is painted yet."""
         rng = generator(prompt, seed, "place")
-        self._subject = _completed(subject, rng)
+        self._subject = _complete(subject, rng)
         self._light: Light = choose(self._subject, rng)
         self._places = frozenset(self._subject.places)
         self._is_wet = bool(_WET & self._places)
@@ -85,7 +85,7 @@ class Place:
             pines = "pinewood" in self._places
             front.append(trees.wood(canvas, self._light, self._subject.season, self._horizon, pines=pines))
         front += self._foreground(canvas, rng, is_wood=is_wood)
-        return _Set(stacked(back), None if share is None else np.asarray(share, np.float32), mirror, stacked(front))
+        return _Set(stack(back), None if share is None else np.asarray(share, np.float32), mirror, stack(front))
 
     def _relief(self, rng: np.random.Generator) -> str | None:
         """Return the kind of land, or None where a wood, a city or open water is all there is."""
@@ -173,7 +173,7 @@ def _near_ground(canvas: Canvas, subject: Subject, light: Light, edge: Field) ->
     )
 
 
-def _completed(subject: Subject, rng: np.random.Generator) -> Subject:
+def _complete(subject: Subject, rng: np.random.Generator) -> Subject:
     """Return the subject with a place, where the words name none, that suits what they do name."""
     places = list(subject.places)
     kinds = [figure.kind for figure in subject.figures]

@@ -29,7 +29,7 @@ def paint(canvas: Canvas, light: Light, subject: Subject, horizon: float) -> Fie
             above += _curtain(rows, number, horizon, rng)
     _orb(rows, above, light, subject, horizon)
     if light.cover > 0:
-        above[:] = _clouded(rows, above, light, horizon)
+        above[:] = _lay_clouds(rows, above, light, horizon)
     if "rainbow" in subject.skies:
         above += _rainbow(rows, light, horizon)
     if "lightning" in subject.skies or "storm" in subject.conditions:
@@ -105,7 +105,7 @@ def _orb(canvas: Canvas, picture: Field, light: Light, subject: Subject, horizon
     picture[:] = blend(picture, tone, disc * np.float32(min(1.0, light.glow * 1.2)))
 
 
-def _clouded(canvas: Canvas, picture: Field, light: Light, horizon: float) -> Field:
+def _lay_clouds(canvas: Canvas, picture: Field, light: Light, horizon: float) -> Field:
     """Lay clouds over the sky: a plane of them seen from below, smaller and denser towards the horizon."""
     rng = canvas.rng("clouds")
     far = _CLOUD_HEIGHT / (np.clip(horizon - canvas.y, 0, 1) + 0.07)

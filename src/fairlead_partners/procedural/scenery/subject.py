@@ -56,14 +56,14 @@ def read(prompt: str) -> Subject:
             refused += _WORD.findall(part)
     found_refused = frozenset(name for table in _TABLES for name in _names(refused, table))
     figures = tuple(figure for figure in _figures(wanted) if figure.kind not in found_refused)
-    times, seasons = _kept(wanted, TIMES, found_refused), _kept(wanted, SEASONS, found_refused)
-    skies = _kept(wanted, SKIES, found_refused)
+    times, seasons = _accepted_names(wanted, TIMES, found_refused), _accepted_names(wanted, SEASONS, found_refused)
+    skies = _accepted_names(wanted, SKIES, found_refused)
     if not times and not _NIGHTLY.isdisjoint(skies) and "night" not in found_refused:
         times = ("night",)
     return Subject(
-        places=_kept(wanted, PLACES, found_refused),
+        places=_accepted_names(wanted, PLACES, found_refused),
         figures=figures,
-        conditions=_kept(wanted, CONDITIONS, found_refused),
+        conditions=_accepted_names(wanted, CONDITIONS, found_refused),
         skies=skies,
         time=times[0] if times else None,
         season=seasons[0] if seasons else None,
@@ -89,7 +89,7 @@ def _names(words: list[str], table: dict[str, str]) -> list[str]:
     return list(dict.fromkeys(name for name in found if name is not None))
 
 
-def _kept(words: list[str], table: dict[str, str], refused: frozenset[str]) -> tuple[str, ...]:
+def _accepted_names(words: list[str], table: dict[str, str], refused: frozenset[str]) -> tuple[str, ...]:
     return tuple(name for name in _names(words, table) if name not in refused)
 
 

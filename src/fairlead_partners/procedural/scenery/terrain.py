@@ -48,7 +48,7 @@ def paint(canvas: Canvas, light: Light, kind: str, horizon: float, *, season: st
     far = 1 - np.exp(-np.maximum(depth - 1.5, 0) * light.haze * np.exp(-np.maximum(height, 0) * 0.35))
     tone = blend(tone, light.air, np.asarray(far, dtype=np.float32))
     rows = horizon - (height - _EYE) / depth
-    return _seen(canvas, rows, np.dstack([tone, flood]), horizon + _EYE / shore)
+    return _look(canvas, rows, np.dstack([tone, flood]), horizon + _EYE / shore)
 
 
 def _depths() -> Field:
@@ -61,7 +61,7 @@ def _depths() -> Field:
     return np.concatenate(parts).astype(np.float32)[:, None]
 
 
-def _seen(canvas: Canvas, rows: Field, cells: Field, shore: float) -> Land:
+def _look(canvas: Canvas, rows: Field, cells: Field, shore: float) -> Land:
     """Look at the cells of a height field whose grounds project to `rows`."""
     lines, columns = canvas.y.shape[0], canvas.x.shape[1]
     top = np.minimum.accumulate(rows, axis=0)

@@ -37,7 +37,7 @@ def wood(canvas: Canvas, light: Light, season: str | None, horizon: float, *, pi
         _Row(near, horizon + 0.03 + 0.42 * near**1.4, 1.35, clearing if near > 0.55 else None, is_broad, has_floor=True)
         for near in _WOOD
     ]
-    return _laid(canvas, light, season, rows, rng)
+    return _lay(canvas, light, season, rows, rng)
 
 
 def edge(canvas: Canvas, light: Light, season: str | None, foot: float, *, pines: bool, floor: bool) -> Layer:
@@ -45,7 +45,7 @@ def edge(canvas: Canvas, light: Light, season: str | None, foot: float, *, pines
     rng = canvas.rng("trees")
     is_broad = _is_broad(season, rng) and not pines
     rows = [_Row(near, foot + 0.015 * number, 0.5, None, is_broad, floor) for number, near in enumerate(_EDGE)]
-    return _laid(canvas, light, season, rows, rng)
+    return _lay(canvas, light, season, rows, rng)
 
 
 def _is_broad(season: str | None, rng: np.random.Generator) -> bool:
@@ -53,7 +53,7 @@ def _is_broad(season: str | None, rng: np.random.Generator) -> bool:
     return season in ("spring", "autumn") or (season != "winter" and drawn)
 
 
-def _laid(canvas: Canvas, light: Light, season: str | None, rows: list[_Row], rng: np.random.Generator) -> Layer:
+def _lay(canvas: Canvas, light: Light, season: str | None, rows: list[_Row], rng: np.random.Generator) -> Layer:
     """Draw the rows one before the other; of each only the strip that the next one leaves to be seen is coloured."""
     shape = canvas.y.shape[0], canvas.x.shape[1]
     tone, cover = np.zeros((*shape, 3), dtype=np.float32), np.zeros(shape, dtype=np.float32)
@@ -66,7 +66,7 @@ def _laid(canvas: Canvas, light: Light, season: str | None, rows: list[_Row], rn
         first = max(0, drawing.first_row())
         after = rows[number + 1].base + 0.09 if number + 1 < len(rows) else 1.0
         strip = slice(first, max(first + 1, min(shape[0], round(after / canvas.pixel))))
-        layer = _coloured(canvas.rows(strip.start, strip.stop), light, season, row, drawing.rows(strip), ground)
+        layer = _colour(canvas.rows(strip.start, strip.stop), light, season, row, drawing.rows(strip), ground)
         total = layer.cover + cover[strip] * (1 - layer.cover)
         share = layer.cover / np.maximum(total, np.float32(1e-5))
         tone[strip], cover[strip] = blend(tone[strip], layer.tone, share), total
@@ -91,7 +91,7 @@ def _plant(
         x += tall * float(rng.uniform(0.07, 0.26)) * (1.8 if row.is_broad else 1)
 
 
-def _coloured(canvas: Canvas, light: Light, season: str | None, row: _Row, drawing: Drawing, ground: Field) -> Layer:
+def _colour(canvas: Canvas, light: Light, season: str | None, row: _Row, drawing: Drawing, ground: Field) -> Layer:
     """Return a drawn row as a layer: dark near, pale in the haze far away, palest at its foot."""
     day = _DAY[light.time]
     own = colour("2c2620" if row.is_broad else "22402a") * day + 0.05 * light.ambient

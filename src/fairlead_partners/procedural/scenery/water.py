@@ -26,7 +26,7 @@ def flow(
     ripple = drifting(canvas, canvas.rough, x * 1.0 + 0.4, far * 3.0 + canvas.orbit(0.05)[0] + 0 * x, 0.11)
     chop = drifting(canvas, canvas.rough, x * 2.6 + 0.1, far * 7.5 + canvas.orbit(0.06, lag=1.0)[0] + 0 * x, 0.2)
     slope = (0.35 * swell + 0.5 * ripple + 0.55 * chop * np.minimum(1, below * 14)) * np.float32(rough)
-    mirrored = _mirrored(canvas, picture, lake, slope, below, (mirror, horizon))
+    mirrored = _mirror(canvas, picture, lake, slope, below, (mirror, horizon))
     facing = np.clip(0.16 + 0.62 * below**0.7 + 0.17 * slope, 0.04, 0.9)
     deep = _deep(light, subject)
     tone = blend(mirrored * np.float32(0.94), deep, np.asarray(facing, dtype=np.float32))
@@ -55,9 +55,7 @@ def _deep(light: Light, subject: Subject) -> Field:
     return np.asarray((0.55 * blue / 0.2 * 0.45 + 0.45 * light.zenith) * level, dtype=np.float32)
 
 
-def _mirrored(
-    canvas: Canvas, picture: Field, lake: Canvas, slope: Field, below: Field, at: tuple[float, float]
-) -> Field:
+def _mirror(canvas: Canvas, picture: Field, lake: Canvas, slope: Field, below: Field, at: tuple[float, float]) -> Field:
     """Look up what each pixel of water mirrors."""
     lines, columns = picture.shape[:2]
     mirror, horizon = at

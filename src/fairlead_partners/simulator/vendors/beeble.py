@@ -1,7 +1,7 @@
 """Beeble (api.beeble.ai): SwitchX jobs, with a code of its own for every mistake."""
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, stamp, words_of
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, JsonObject, Problem, Reply, Route, Vendor, json_reply
@@ -17,7 +17,7 @@ _CODES = {
 
 def _problem(problem: Problem) -> Reply:
     code = problem.code if problem.code.isupper() else _CODES.get(problem.kind, "INTERNAL_ERROR")
-    message = said(problem, {"unauthorized": "API key is missing or invalid", "rate_limited": "Too many requests"})
+    message = words_of(problem, {"unauthorized": "API key is missing or invalid", "rate_limited": "Too many requests"})
     return error_reply(problem, {"error": {"message": message, "code": code}})
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, status_of
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, status_of, words_of
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, JsonObject, Problem, ProblemKind, Reply, Route, Vendor, json_reply
@@ -40,7 +40,7 @@ _STATUSES: Mapping[ProblemKind, int] = {"refused": 422, "refused_output": 422, "
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             **_REFUSED,

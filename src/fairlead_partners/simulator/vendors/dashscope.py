@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks
-from fairlead_partners.simulator.answers import error_reply, identifier, said
+from fairlead_partners.simulator.answers import error_reply, identifier, words_of
 from fairlead_partners.simulator.vendor import Problem, Reply
 
 INPUT_REFUSED = "Input data may contain inappropriate content."
@@ -24,7 +24,7 @@ _CODES = {
 
 def problem(problem: Problem) -> Reply:
     """Say no: a code, a message and a request id at the top of the body."""
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "Invalid API-key provided.",

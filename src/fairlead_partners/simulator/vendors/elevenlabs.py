@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks
 from fairlead_partners.simulator.answers import retry_headers
-from fairlead_partners.simulator.keys import accepted
+from fairlead_partners.simulator.keys import check_key
 from fairlead_partners.simulator.media import Media, mp3, pcm, wav
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, details, json_reply, media_reply
 
@@ -31,7 +31,7 @@ def _authorize(call: Call) -> str | None:
     key = call.headers.get("xi-api-key", "")
     if not key:
         return "Neither authorization header nor xi-api-key received, please provide one."
-    return accepted(key) and "Invalid API key"
+    return check_key(key) and "Invalid API key"
 
 
 def _problem(problem: Problem) -> Reply:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, words_of
 from fairlead_partners.simulator.media import picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -16,7 +16,7 @@ _STATUSES = {"queued": "CREATED", "running": "IN_PROGRESS", "ended": "COMPLETED"
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "Invalid API key",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp, status_of
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, stamp, status_of, words_of
 from fairlead_partners.simulator.media import clip
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -25,7 +25,7 @@ _STATES = {
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "API key not valid. Please pass a valid API key.",
@@ -41,7 +41,7 @@ def _problem(problem: Problem) -> Reply:
 
 
 def _key(call: Call) -> str | None:
-    return keys.accepted(call.headers.get("x-goog-api-key") or call.query.get("key", ""))
+    return keys.check_key(call.headers.get("x-goog-api-key") or call.query.get("key", ""))
 
 
 def _create(call: Call) -> Reply:

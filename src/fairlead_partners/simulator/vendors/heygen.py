@@ -1,7 +1,7 @@
 """HeyGen (api.heygen.com): Starfish speech, one synchronous call that answers with the address of a file."""
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, said
+from fairlead_partners.simulator.answers import error_reply, identifier, words_of
 from fairlead_partners.simulator.media import mp3
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
 
@@ -18,7 +18,7 @@ _CODES = {
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "Unauthorized",

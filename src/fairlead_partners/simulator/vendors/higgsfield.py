@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, words_of
 from fairlead_partners.simulator.media import clip
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -45,7 +45,7 @@ def _problem(problem: Problem) -> Reply:
         kind = "missing" if problem.code == "missing" else "value_error"
         place = ["body", *problem.field.split(".")] if problem.field else ["body"]
         return json_reply(422, {"detail": [{"type": kind, "loc": place, "msg": problem.message}]})
-    words = said(
+    words = words_of(
         problem,
         {
             "unauthorized": "Invalid credentials",
@@ -63,7 +63,7 @@ def _key(call: Call) -> str | None:
         id_, _, secret = pair.partition(":")
     else:
         id_, secret = call.headers.get("hf-api-key", ""), call.headers.get("hf-secret", "")
-    return keys.accepted(id_) or keys.accepted(secret)
+    return keys.check_key(id_) or keys.check_key(secret)
 
 
 def _submit(call: Call) -> Reply:

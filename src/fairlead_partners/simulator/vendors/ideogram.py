@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, said, stamp
+from fairlead_partners.simulator.answers import error_reply, stamp, words_of
 from fairlead_partners.simulator.media import picture
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
 
@@ -29,7 +29,7 @@ ASPECT_RATIOS = {
 
 
 def _problem(problem: Problem) -> Reply:
-    words = said(
+    words = words_of(
         problem,
         {
             "unauthorized": "Unauthorized",

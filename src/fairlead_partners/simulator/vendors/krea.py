@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, stamp, words_of
 from fairlead_partners.simulator.media import picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -14,7 +14,7 @@ _STATUSES = {"queued": "queued", "running": "processing", "ended": "completed", 
 
 
 def _problem(problem: Problem) -> Reply:
-    words = said(
+    words = words_of(
         problem,
         {
             "unauthorized": "Unauthorized",

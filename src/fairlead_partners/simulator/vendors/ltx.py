@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, stamp, words_of
 from fairlead_partners.simulator.media import clip
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, ProblemKind, Reply, Route, Vendor, json_reply
@@ -43,7 +43,7 @@ _STATUSES = {"queued": "pending", "running": "processing", "ended": "completed",
 
 
 def _problem(problem: Problem) -> Reply:
-    error = {"type": _TYPES.get(problem.kind, "api_error"), "message": said(problem, _MESSAGES)}
+    error = {"type": _TYPES.get(problem.kind, "api_error"), "message": words_of(problem, _MESSAGES)}
     statuses: Mapping[ProblemKind, int] = {"refused": 422, "refused_output": 422}
     return error_reply(problem, {"type": "error", "error": error}, statuses)
 

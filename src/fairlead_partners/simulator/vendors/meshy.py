@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, words_of
 from fairlead_partners.simulator.media import Media, model, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -15,7 +15,7 @@ _CREDITS = {"text-to-3d-preview": 20, "text-to-3d-refine": 10, "remesh": 5, "rig
 
 
 def _problem(problem: Problem) -> Reply:
-    words = said(
+    words = words_of(
         problem,
         {
             "unauthorized": "Invalid API key",

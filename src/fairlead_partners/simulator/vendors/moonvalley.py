@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, words_of
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -24,7 +24,7 @@ def _problem(problem: Problem) -> Reply:
         kind = "missing" if problem.code == "missing" else "value_error"
         place = ["body", *problem.field.split(".")] if problem.field else ["body"]
         return json_reply(422, {"detail": [{"type": kind, "loc": place, "msg": problem.message}]})
-    message = said(problem, {"unauthorized": "Invalid API key", "rate_limited": "Rate limit exceeded"})
+    message = words_of(problem, {"unauthorized": "Invalid API key", "rate_limited": "Rate limit exceeded"})
     return error_reply(problem, {"detail": message})
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, said, status_of
+from fairlead_partners.simulator.answers import error_reply, identifier, status_of, words_of
 from fairlead_partners.simulator.media import picture
 from fairlead_partners.simulator.vendor import Call, Problem, ProblemKind, Reply, Route, Vendor, json_reply
 
@@ -16,7 +16,7 @@ _STATUSES: Mapping[ProblemKind, int] = {"refused": 403, "failed": 502}
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "No auth credentials found",

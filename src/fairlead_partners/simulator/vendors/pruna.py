@@ -1,7 +1,7 @@
 """Pruna (api.pruna.ai): predictions of the model that a header names, polled for or waited for."""
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, words_of
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -23,7 +23,7 @@ _REJECTIONS = {
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(problem, {"unauthorized": "Invalid API key", "rate_limited": "Rate limit exceeded"})
+    message = words_of(problem, {"unauthorized": "Invalid API key", "rate_limited": "Rate limit exceeded"})
     return error_reply(problem, {"error": _TITLES.get(problem.kind, "Internal Server Error"), "message": message})
 
 

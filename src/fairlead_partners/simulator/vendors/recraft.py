@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, said
+from fairlead_partners.simulator.answers import error_reply, identifier, words_of
 from fairlead_partners.simulator.media import Media, picture, vector
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
 
@@ -24,7 +24,7 @@ _CODES = {
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "Unauthorized",

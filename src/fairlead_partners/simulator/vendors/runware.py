@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, status_of
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, status_of, words_of
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, JsonObject, Problem, Reply, Route, Vendor, json_reply
@@ -64,7 +64,7 @@ def _problem(problem: Problem) -> Reply:
 
 
 def _error(problem: Problem, task: Mapping[str, object]) -> dict[str, Any]:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "Invalid API key. Get one at https://my.runware.ai/signup",
@@ -93,7 +93,7 @@ def _key(call: Call) -> str | None:
         return complaint
     tasks = call.value()
     first = tasks[0] if tasks and isinstance(tasks[0], dict) else {}
-    return keys.accepted(str(first.get("apiKey") or "")) if first.get("taskType") == "authentication" else complaint
+    return keys.check_key(str(first.get("apiKey") or "")) if first.get("taskType") == "authentication" else complaint
 
 
 def _run(call: Call) -> Reply:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, words_of
 from fairlead_partners.simulator.forms import Form
 from fairlead_partners.simulator.media import Media, mp3, picture, wav
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply, media_reply
@@ -25,7 +25,7 @@ _REFUSED = (
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "authorization: is missing or invalid",

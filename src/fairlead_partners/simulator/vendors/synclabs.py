@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp, status_of
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, stamp, status_of, words_of
 from fairlead_partners.simulator.media import clip
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -15,7 +15,7 @@ _TITLES = {400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too 
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "Invalid API key",

@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks
-from fairlead_partners.simulator.answers import identifier, rejection, retry_headers, said
-from fairlead_partners.simulator.keys import accepted
+from fairlead_partners.simulator.answers import identifier, rejection, retry_headers, words_of
+from fairlead_partners.simulator.keys import check_key
 from fairlead_partners.simulator.media import model, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Handler, JsonObject, Problem, Reply, Route, Vendor, json_reply
@@ -39,7 +39,7 @@ _CODES = {
 
 def _problem(problem: Problem) -> Reply:
     code = "MissingParameter" if problem.code == "missing" else _CODES.get(problem.kind, "InternalError")
-    message = said(
+    message = words_of(
         problem,
         {
             "refused": "The input contains illegal content.",
@@ -65,7 +65,7 @@ def _authorize(call: Call) -> str | None:
         return "The provided credentials could not be validated. Please check your signature is correct."
     secret_id, date, signature = match.groups()
     if secret_id != SECRET_ID:
-        return accepted(secret_id)
+        return check_key(secret_id)
     if abs(time.time() - int(timestamp)) > _VALID_SECONDS:
         return "The signature has expired."
     if not hmac.compare_digest(signature, _signature(call, timestamp, date)):

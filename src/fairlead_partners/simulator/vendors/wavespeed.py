@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp, status_of
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, stamp, status_of, words_of
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -39,7 +39,7 @@ _STATUSES = {"queued": "created", "running": "processing", "ended": "completed",
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "unauthorized": "Unauthorized: invalid API key",

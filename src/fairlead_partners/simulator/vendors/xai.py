@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead_partners.simulator.answers import error_reply, identifier, rejection, words_of
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -24,7 +24,7 @@ _CODES = {
 
 
 def _problem(problem: Problem) -> Reply:
-    message = said(
+    message = words_of(
         problem,
         {
             "rate_limited": "Too many requests. Please retry after a short wait.",

@@ -75,15 +75,15 @@ class FolderPaths:
 
     def annotated_filepath(self, name: str) -> tuple[str, str | None]:
         """A name without its folder, and the folder; None when it names none."""
-        kind, bare = self._folders.named(name)
+        kind, bare = self._folders.parse_name(name)
         return (bare, None) if bare == name else (bare, str(self._folders.path(kind)))
 
     def get_annotated_filepath(self, name: str, default_dir: str | None = None) -> str:
         """The path of a file a caller named; NoSuchFileError for one there is not."""
         context = current_context()
         if context is not None and default_dir is None:
-            return str(self._folders.staged(name, context))
-        kind, bare = self._folders.named(name)
+            return str(self._folders.stage(name, context))
+        kind, bare = self._folders.parse_name(name)
         folder = Path(default_dir) if default_dir is not None else self._folders.path(kind)
         return str(_within(folder, bare))
 

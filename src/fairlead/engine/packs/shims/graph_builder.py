@@ -118,11 +118,11 @@ def add_graph_prefix(
 ) -> tuple[dict[str, Any], tuple[object, ...]]:
     """A graph and the links into it with a prefix before all ids."""
 
-    def prefixed(value: Any) -> object:
+    def prefix_link(value: Any) -> object:
         return [f"{prefix}{value[0]}", value[1]] if is_link(value) and value[0] in graph else value
 
     made = {
-        f"{prefix}{id_}": {**node, "inputs": {name: prefixed(value) for name, value in node["inputs"].items()}}
+        f"{prefix}{id_}": {**node, "inputs": {name: prefix_link(value) for name, value in node["inputs"].items()}}
         for id_, node in graph.items()
     }
-    return made, tuple(prefixed(value) for value in outputs)
+    return made, tuple(prefix_link(value) for value in outputs)

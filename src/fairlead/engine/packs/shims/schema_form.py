@@ -38,7 +38,7 @@ def custom(io_type: str) -> type[ComfyType]:
 def comfytype(io_type: str, **_: object) -> Callable[[type], type]:
     """Make a class of a pack a type of a name; what it has itself stays."""
 
-    def named(kind: type) -> type:
+    def name_parts(kind: type) -> type:
         for name, value in vars(made_type(io_type)).items():
             if name in {"io_type", "Input", "Output"} and name not in vars(kind):
                 setattr(kind, name, value)
@@ -46,7 +46,7 @@ def comfytype(io_type: str, **_: object) -> Callable[[type], type]:
             part.io_type = io_type
         return kind
 
-    return named
+    return name_parts
 
 
 class FolderType(StrEnum):

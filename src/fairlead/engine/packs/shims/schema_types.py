@@ -43,7 +43,7 @@ class Input:
         """The type as editors know it."""
         return str(self.io_type)
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """The options under the names of editors; empty ones are left out."""
         extra = self._options.get("extra_dict") or {}
         options = {name: value for name, value in self._options.items() if value is not None and name != "extra_dict"}
@@ -54,7 +54,7 @@ class Input:
 
     def spec(self) -> tuple[str, dict[str, object]]:
         """The declaration as editors read it."""
-        return (self.get_io_type(), self.told())
+        return (self.get_io_type(), self.as_dict())
 
 
 class WidgetInput(Input):
@@ -98,10 +98,10 @@ class ComboInput(WidgetInput):
         self.options = [_value(choice) for choice in options] if is_enum or options is not None else None
         super().__init__(id, *args, **more)
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """The choices are among the options."""
         options = {} if self.options is None else {"options": self.options}
-        return {**super().told(), "multiselect": self.is_multiple, **options}
+        return {**super().as_dict(), "multiselect": self.is_multiple, **options}
 
 
 class MultiComboInput(ComboInput):
@@ -126,11 +126,11 @@ class MultiTypeInput(Input):
         """All the types, with commas between them."""
         return self._names
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """With the options of the input that shows how it is filled in."""
         if self._shown is None:
-            return super().told()
-        return {**self._shown.told(), "widgetType": self._shown.get_io_type(), **super().told()}
+            return super().as_dict()
+        return {**self._shown.as_dict(), "widgetType": self._shown.get_io_type(), **super().as_dict()}
 
 
 class MatchTemplate:
@@ -141,7 +141,7 @@ class MatchTemplate:
         allowed = allowed_types if isinstance(allowed_types, Iterable) else [allowed_types]
         self.allowed_types = [type_ for type_ in allowed if type_ is not None]
 
-    def told(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, str]:
         """The template as editors read it."""
         names = dict.fromkeys(str(type_.io_type) for type_ in self.allowed_types) or ["*"]
         return {"template_id": self.template_id, "allowed_types": ",".join(names)}
@@ -154,9 +154,9 @@ class MatchTypeInput(Input):
         self.template = template
         super().__init__(id, *args, **options)
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """With the template."""
-        return {**super().told(), "template": self.template.told()}
+        return {**super().as_dict(), "template": self.template.as_dict()}
 
 
 class MatchTypeOutput(Output):
@@ -179,7 +179,7 @@ class AutogrowTemplate:
         self.input = input
         self._told = {"prefix": prefix, **bounds}
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """The template as editors read it."""
         given = {name: value for name, value in self._told.items() if value is not None}
         return {"input": sections_of([self.input]), **given}
@@ -206,9 +206,9 @@ class AutogrowInput(Input):
         self.template = template
         super().__init__(id, *args, **options)
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """With the template."""
-        return {**super().told(), "template": self.template.told()}
+        return {**super().as_dict(), "template": self.template.as_dict()}
 
 
 @dataclass
@@ -218,7 +218,7 @@ class DynamicOption:
     key: str
     inputs: Sequence[Input]
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """The choice as editors read it."""
         return {"key": self.key, "inputs": sections_of(self.inputs)}
 
@@ -230,9 +230,9 @@ class DynamicComboInput(Input):
         self.options = options
         super().__init__(id, *args, **more)
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """With the choices."""
-        return {**super().told(), "options": [option.told() for option in self.options]}
+        return {**super().as_dict(), "options": [option.as_dict() for option in self.options]}
 
 
 def sections_of(inputs: Iterable[Input]) -> dict[str, dict[str, object]]:

@@ -46,7 +46,7 @@ def _gather(table: str, names: Sequence[str], label: str, *needed: str) -> None:
     """Write a row for each block of each label; those of one follow one another in the order of an index."""
     rows = _rows(sa.table(table, *(sa.column(name) for name in {*names, *needed})), names, needed)
     blocks = (
-        {"id": _id(label.format(*key[:-1]), key[-1]), "numbers": _kept([row[-1] % _BLOCK for row in those])}
+        {"id": _id(label.format(*key[:-1]), key[-1]), "numbers": _pack([row[-1] % _BLOCK for row in those])}
         for key, those in itertools.groupby(rows, key=lambda row: (*row[:-1], row[-1] // _BLOCK))
     )
     while some := list(itertools.islice(blocks, _AT_ONCE)):
@@ -70,7 +70,7 @@ def _id(label: str, block: int) -> str:
     return f"{hashlib.blake2b(label.encode(), digest_size=16).hexdigest()}{block:013x}"
 
 
-def _kept(places: Sequence[int]) -> bytes:
+def _pack(places: Sequence[int]) -> bytes:
     if len(places) <= _FEW:
         return struct.pack(f"<{len(places)}H", *places)
     bits = bytearray(_BLOCK // 8)

@@ -40,7 +40,7 @@ class KeptProcess(Generic[T]):
         self._is_idle.set()
 
     @asynccontextmanager
-    async def used(self) -> AsyncIterator[T]:
+    async def use(self) -> AsyncIterator[T]:
         """The object, as from `get`; it is not idle meanwhile."""
         self._users += 1
         self._is_idle.clear()
@@ -65,7 +65,7 @@ class KeptProcess(Generic[T]):
         if self._is_closed and (self._starting is None or self.is_spent):
             raise HostNotStartedError("it is not started again")
         if self._starting is None or self.is_spent:
-            self._starting = asyncio.ensure_future(self._started(is_first=self._starting is None))
+            self._starting = asyncio.ensure_future(self._start_after_pause(is_first=self._starting is None))
             self._starting.add_done_callback(_forget)
         return await asyncio.shield(self._starting)
 
@@ -99,7 +99,7 @@ class KeptProcess(Generic[T]):
         if self._starting is not None:
             self._starting.cancel()
 
-    async def _started(self, *, is_first: bool) -> T:
+    async def _start_after_pause(self, *, is_first: bool) -> T:
         loop = asyncio.get_running_loop()
         if not is_first:
             await asyncio.sleep(self._restarts.pause_after(loop.time() - self._began))
