@@ -1,7 +1,7 @@
-"""Moving an installation's data from one database to another of either kind, with a proof (M-06).
+"""Moves an installation's data from one database to another of either kind, and proves the copy (M-06).
 
-Pages of rows are written together with the progress of the copy, so that one that was killed goes on after its last
-page. Until all of it is proven, no server starts on the target.
+Pages of rows are written together with the progress of the copy, so an interrupted copy continues after its last page.
+Until all of it is proven, no server starts on the target.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class CopiedTable(msgspec.Struct, frozen=True):
 
 
 class CopySummary(msgspec.Struct, frozen=True):
-    """What was copied: every table with its totals, and the proof of the books of both sides, which is the same."""
+    """What was copied: every table with its totals, and the proof of the books, which is the same on both sides."""
 
     tables: list[CopiedTable]
     books: dict[str, int]
@@ -47,10 +47,10 @@ class CopySummary(msgspec.Struct, frozen=True):
 async def migrate_data(
     source: Database, target: Database, clock: Clock, silent_ms: int, tell: Callable[[str, int], None]
 ) -> CopySummary:
-    """Copy every row of one database into another that is empty, or has an unfinished copy of the same.
+    """Copy every row of one database into another that is empty, or has an unfinished copy of the same database.
 
-    Nothing may write to either meanwhile: a source that a server has used within `silent_ms` is refused. `tell` gets
-    each table that is done, with its rows. CopyRefusedError.
+    Nothing may write to either meanwhile: a source that a server has used within `silent_ms` is refused. `tell` is
+    called with each table that is done, and the number of its rows. CopyRefusedError.
     """
     await _refuse_source(source, clock, silent_ms)
     before = await audit(source)
@@ -82,7 +82,7 @@ async def migrate_data(
 
 
 async def _refuse_source(source: Database, clock: Clock, silent_ms: int) -> None:
-    """Refuse a source that this version cannot read, or that a server uses."""
+    """Refuse a source that this version cannot read, or that a server is using."""
     state = await source.read(schema_state)
     if state.revision != HEAD or not state.is_usable:
         found = state.revision or "nothing"
@@ -100,7 +100,7 @@ async def _copy(copier: TableCopier, source: Database, target: Database) -> int:
     state = await target.read(lambda c: copies.state_of(c, copier.name))
     while rows := await source.read(partial(copier.read_page, after=state.after, limit=_PAGE)):
         page = partial(copies.write_page, copier=copier, rows=rows, state=state)
-        state = await target.write(page, durable=False)  # the next durable one has it, with how far it is
+        state = await target.write(page, durable=False)  # the next durable page also makes this one durable
     return state.rows
 
 

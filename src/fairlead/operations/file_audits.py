@@ -24,7 +24,7 @@ class AuditUnderWayError(Exception):
 
 
 class FileAudit(msgspec.Struct):
-    """An audit: `done` of its `parts` are read, and `finished_at` is None while it goes on. Times in ms since 1970."""
+    """An audit: `done` of its `parts` are read, and `finished_at` is None while it runs. Times in ms since 1970."""
 
     started_at: int
     is_thorough: bool
@@ -34,7 +34,7 @@ class FileAudit(msgspec.Struct):
     parts: int = 1
     finished_at: int | None = None
     error: str | None = None
-    """Why it was given up; None for one that has finished, or goes on."""
+    """Why the audit was abandoned; None if it has finished or is running."""
 
 
 class FileAudits:
@@ -49,9 +49,9 @@ class FileAudits:
         self.last: FileAudit | None = None
 
     async def begin(self, by: Actor, *, is_thorough: bool) -> FileAudit:
-        """Begin an audit, which reads every byte where it `is_thorough`; AuditUnderWayError, FaultError.
+        """Begin an audit, which reads every byte if it `is_thorough`; AuditUnderWayError, FaultError.
 
-        The audit log has it before anything is read.
+        It is in the audit log before anything is read.
         """
         if self.last is not None and self.last.finished_at is None:
             raise AuditUnderWayError
@@ -67,7 +67,7 @@ class FileAudits:
         return audit
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Stop a running audit."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

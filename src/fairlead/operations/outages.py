@@ -1,6 +1,6 @@
-"""A database whose outages are faults: for operations that answer a caller, and have nothing else to say of them.
+"""A database whose outages are faults, for operations that answer a caller and handle outages in no other way.
 
-Commands are given the database itself, because an operator at a shell is told why it is away.
+Commands use the database itself, because an operator at a shell is told why it is unavailable.
 """
 
 from typing import Final, TypeVar
@@ -14,9 +14,9 @@ _AWAY: Final = ServiceUnavailable("The database cannot be asked right now; nothi
 
 
 class AnsweringDatabase:
-    """A `Database` that raises FaultError(ServiceUnavailable) where the one behind it cannot be used.
+    """A `Database` that raises FaultError(ServiceUnavailable) while the database it wraps cannot be used.
 
-    Closing it closes nothing: the one behind it belongs to the one who has opened it.
+    Closing it closes nothing: the wrapped database belongs to whatever opened it.
     """
 
     def __init__(self, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""A look at the whole installation for those who read the metrics: what waits, who works, and how much room is left."""
+"""The state of the whole installation for metrics: what waits, which servers work, and how much room is left."""
 
 import asyncio
 import shutil
@@ -38,7 +38,7 @@ _KINDS: Final[Mapping[str, WorkTable]] = {"runs": RUNS, "jobs": JOBS}
 
 
 class UnattendedPool(msgspec.Struct, frozen=True):
-    """A pool in which released work of one `kind`, runs or jobs, waits, and for which no server works."""
+    """A pool in which released work of a `kind`, runs or jobs, waits and for which no server works."""
 
     kind: str
     pool: str
@@ -46,9 +46,9 @@ class UnattendedPool(msgspec.Struct, frozen=True):
 
 
 class Overview:
-    """Looks at the installation when the metrics are read.
+    """Reads the state of the installation when the metrics are read.
 
-    It costs a transaction that reads, at most once a second, and nothing where nobody reads the metrics. `folder` is
+    This costs one reading transaction, at most once a second, and nothing while nobody reads the metrics. `folder` is
     the data directory; a server that was silent for `silent_ms` is not alive; rules name the `pools`.
     """
 
@@ -63,17 +63,17 @@ class Overview:
         self._look = SharedLook(self._read)
 
     async def look(self) -> InstallationSeen:
-        """What there is to see within two seconds, without what does not answer by then."""
+        """The state of the installation; what does not answer within two seconds is left out."""
         return await self._look.ask() or InstallationSeen()
 
     async def close(self) -> None:
-        """End a look that is under way."""
+        """Cancel a read in progress."""
         await self._look.close()
 
     async def _read(self) -> InstallationSeen:
         try:
             disk = await asyncio.to_thread(self._disk)
-        except OSError:  # the directory is away, which readiness reports
+        except OSError:  # the directory is unavailable, which readiness reports
             disk = None
         now = self._clock.now_ms()
         read = partial(read_overview, tables=_KINDS, machine_ms=now, silent_ms=self._silent_ms, named=self._pools)
@@ -104,7 +104,7 @@ def _backlog(kind: str, backlog: Backlog, now: int) -> BacklogSeen:
 
 
 def _pools(kind: str, pools: Sequence[PoolBacklog]) -> Iterator[PoolSeen]:
-    """Pools that operators have named, and all others as one."""
+    """The pools that operators have named, and all others as one."""
     others = unattended = 0
     for one in pools:
         left = 0 if one.is_worked_for else one.waiting
@@ -118,9 +118,9 @@ def _pools(kind: str, pools: Sequence[PoolBacklog]) -> Iterator[PoolSeen]:
 async def unattended_pools(
     database: Database, clock: Clock, silent_ms: int, named: Collection[str]
 ) -> Sequence[UnattendedPool] | None:
-    """The pools in which work waits that nobody works for; None where no server is alive. DatabaseUnavailableError.
+    """The pools in which work waits and for which no server works; None if no server is alive.
 
-    `named` are pools that rules name.
+    `named` are pools that rules name. DatabaseUnavailableError.
     """
 
     def read(connection: Transaction) -> Sequence[UnattendedPool] | None:

@@ -1,4 +1,4 @@
-"""Providers for people who operate an installation: which can be called, and which credentials of ours cool down."""
+"""Providers as operators see them: which can be called, and which of our credentials cool down."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class UnknownProviderError(Exception):
 
 
 class CredentialState(msgspec.Struct, frozen=True):
-    """A credential of ours at a provider: its label, its health, and until when it cools down (ms since 1970)."""
+    """One of our credentials at a provider: its label, its health, and when its cooldown ends (ms since 1970)."""
 
     label: str
     state: str
@@ -31,9 +31,9 @@ class CredentialState(msgspec.Struct, frozen=True):
 
 
 class PartnerState(msgspec.Struct, frozen=True):
-    """A provider: whether it can be called, what an operator has yet to set, and how many models it serves.
+    """A provider: whether it can be called, which settings are missing, and how many models it serves.
 
-    `state` is the best of its credentials; one server knows only what it has met itself.
+    `state` is the best of its credentials; a server knows only the results of its own calls.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Partners(msgspec.Struct, frozen=True):
         return [self._state(name, served[name]) for name in sorted(self.exchange.providers)]
 
     async def end_cooldowns(self, name: str, by: Actor) -> PartnerState:
-        """Have every credential of a provider called again that cools down on this server; UnknownProviderError.
+        """End the cooldowns of all credentials of a provider on this server; UnknownProviderError.
 
-        Cooldowns are in the memory of a server, so the audit log has it before it is done.
+        Cooldowns are in the memory of a server, so this is in the audit log before it takes effect.
         """
         if name not in self.exchange.providers:
             raise UnknownProviderError(name)

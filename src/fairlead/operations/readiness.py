@@ -1,4 +1,4 @@
-"""Whether this server can take work, tested by what every call needs: writing."""
+"""Whether this server can take work, tested by writing, which every call needs."""
 
 import enum
 from collections.abc import Awaitable, Callable
@@ -13,22 +13,22 @@ _SILENT: Final = "the database or the store for files does not answer"
 
 
 class Status(enum.StrEnum):
-    """What a server can do right now."""
+    """What a server can do now."""
 
     STARTING = "starting"
     """It is still starting; calls wait."""
     READY = "ready"
     """It takes work."""
     DEGRADED = "degraded"
-    """It runs, but cannot take work: there are problems."""
+    """It runs, but cannot take work because of problems."""
     DRAINING = "draining"
-    """It was told to stop: what is under way goes on, new work belongs elsewhere."""
+    """It is stopping: work in progress continues, new work belongs elsewhere."""
 
 
 class Readiness:
-    """Looks whether the database and the data directory can be written, once for all who ask.
+    """Tests whether the database and the data directory can be written, once for all who ask.
 
-    `write_row` writes something small of this server's own; `write_file` a file, and raises BlobsUnavailableError.
+    `write_row` writes a small row of this server's own; `write_file` a file, and raises BlobsUnavailableError.
     """
 
     def __init__(self, database: Database, write_row: Work[object], write_file: Callable[[], Awaitable[None]]) -> None:
@@ -43,7 +43,7 @@ class Readiness:
         self._is_draining = True
 
     async def check(self) -> tuple[Status, list[str]]:
-        """What this server can do, and what is wrong where it is degraded; takes at most two seconds."""
+        """What this server can do, and what is wrong if it is degraded; takes at most two seconds."""
         if self._is_draining:
             return Status.DRAINING, []
         problems = await self._look.ask()
@@ -52,7 +52,7 @@ class Readiness:
         return (Status.DEGRADED if problems else Status.READY), problems
 
     async def close(self) -> None:
-        """End a look that is under way."""
+        """Cancel a test in progress."""
         await self._look.close()
 
     async def _problems(self) -> list[str]:

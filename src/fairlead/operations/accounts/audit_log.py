@@ -1,7 +1,7 @@
 """The audit log for people: who has done what, when and from where, page by page.
 
-What changes something writes its entry in the same transaction (`storage.accounts.audit_log.record_act`), so that
-neither is there without the other.
+Whatever changes something writes its entry in the same transaction (`storage.accounts.audit_log.record_act`), so that
+neither exists without the other.
 """
 
 import getpass
@@ -19,14 +19,14 @@ __all__ = ["Act", "AuditEntry", "AuditFilter", "AuditPage", "list_entries", "rec
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """A page of entries, the newest first; `before` is where the next page begins, None where there is none."""
+    """A page of entries, the newest first; `before` is where the next page begins, or None after the last page."""
 
     entries: Sequence[AuditEntry]
     before: int | None
 
 
 async def record_act(database: Database, by: Actor, act: Act, clock: Clock) -> None:
-    """Write an entry for a change of something that is not in the database, such as a file."""
+    """Record a change of something outside the database, such as a file."""
     now = clock.now_ms()
     await database.write(lambda c: audit_log.record_act(c, by, act, now))
 
@@ -38,9 +38,9 @@ async def list_entries(database: Database, wanted: AuditFilter, limit: int) -> A
 
 
 def shell_actor() -> Actor:
-    """The one who gives commands at this machine, by the name that the system has for them."""
+    """The person who runs commands on this machine, by their name in the operating system."""
     try:
         name = getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in some containers
+    except (KeyError, OSError):  # the user id has no name, as in some containers
         name = "shell"
     return Actor(ActorKind.COMMAND, None, name)

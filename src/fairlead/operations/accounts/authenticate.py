@@ -20,9 +20,9 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError, Tra
 
 _CACHE_MAX: Final = 10_000
 _CACHE_SECONDS: Final = 1.0
-"""How long a caller's rights may lag behind a change. Money never does: admission looks at the key again."""
+"""How long a caller's rights may lag behind a change. Money never lags: admission checks the key again."""
 NOTED_EVERY_MS: Final = 60_000
-"""How often it is noted that a session is used."""
+"""How often the use of a session is recorded."""
 _PAYER: Final = "work that was begun"
 
 
@@ -39,7 +39,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class WorkspaceSession(msgspec.Struct, frozen=True):
-    """The cookie of a member's session, as a page of ours has sent it to read or to change something of a workspace."""
+    """The cookie of a member's session, sent by a page of ours to read or change something in a workspace."""
 
     text: str
     workspace: str
@@ -50,7 +50,7 @@ Credential: TypeAlias = ApiKey | Token | WorkspaceSession
 
 
 class Authenticator:
-    """Looks callers up and remembers them for a moment, by the digest of what they sent."""
+    """Looks callers up and caches them for a moment, by the digest of their credential."""
 
     def __init__(
         self, database: Database, verifier: TokenVerifier | TokenVerifiers | None, clock: Clock | None = None
@@ -62,7 +62,7 @@ class Authenticator:
         self._forgettings = 0
 
     def recall(self, credential: Credential | None) -> Caller | None:
-        """The caller of an API key looked up a moment ago, without waiting for anything."""
+        """The caller of an API key that was looked up a moment ago; never waits for anything."""
         if not isinstance(credential, ApiKey):
             return None
         entry = self._known.get(("key", digest_of(credential.text)))
@@ -71,11 +71,11 @@ class Authenticator:
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether there is an issuer whose tokens are believed."""
+        """Whether there is an issuer whose tokens are accepted."""
         return self._verifier is not None
 
     def forget(self, workspace_id: str) -> None:
-        """Look the callers of a workspace up again, in this process: something of theirs has just been changed."""
+        """Drop the cached callers of a workspace in this process, because something of theirs has just changed."""
         self._forgettings += 1
         for key in [key for key, (_, caller) in self._known.items() if caller.workspace_id == workspace_id]:
             del self._known[key]
@@ -96,20 +96,20 @@ class Authenticator:
                 return await self._by_session(credential)
 
     async def caller_of_key(self, key_id: str) -> Caller:
-        """The caller behind a living key, by the key's id: work that was begun with it goes on. FaultError."""
+        """The caller of a live key, by the key's id, to continue work that was begun with it; FaultError."""
         caller = await self._look_up(("id", key_id), lambda c: workspaces.caller_by_key_id(c, key_id))
         if caller is None:
             raise FaultError(Unauthorized("This API key is not valid any more."))
         return caller
 
     async def payer(self, payer_id: str, workspace_id: str) -> Caller:
-        """The caller that pays for started work of a workspace, by `Caller.payer_id`, also if suspended. FaultError."""
+        """The caller that pays for started work of a workspace, by `Caller.payer_id`, even if suspended. FaultError."""
         if payer_id == workspace_id:
             return await self._of_workspace(workspace_id, _PAYER)
         return await self.caller_of_key(payer_id)
 
     async def caller_of_workspace(self, name: str, subject: str) -> Caller:
-        """A caller without a credential that acts for a workspace, by the workspace's name or id. FaultError."""
+        """A caller without a credential that acts for a workspace, given by name or id; FaultError."""
         return _refuse_suspended(await self._of_workspace(name, subject))
 
     async def _of_workspace(self, name: str, subject: str) -> Caller:
@@ -168,7 +168,7 @@ class Authenticator:
         return caller
 
     async def _note_seen(self, digest: str, now: int) -> None:
-        """Note that a session is used; where the database is away, its next call notes it."""
+        """Record that a session is used. If the database is unavailable, its next call records it."""
         with suppress(DatabaseUnavailableError):
             await self._database.write(lambda c: sessions.note_seen(c, digest, now), durable=False)
 
@@ -178,7 +178,7 @@ class Authenticator:
         if known is not None:
             if known[0] > now:
                 return known[1]
-            # One call renews; those that arrive meanwhile go on with what is known instead of asking all at once.
+            # One call renews; calls that arrive meanwhile use the cached caller instead of asking all at once.
             self._known[key] = (now + _CACHE_SECONDS, known[1])
         forgettings = self._forgettings
         try:
@@ -186,7 +186,7 @@ class Authenticator:
         except DatabaseUnavailableError as error:
             raise FaultError(ServiceUnavailable("Credentials cannot be checked right now.")) from error
         self._known.pop(key, None)
-        # What was read while something was changed may be older than the change, and is not remembered.
+        # What was read during a change may be older than the change, so it is not cached.
         if caller is not None and forgettings == self._forgettings:
             self._known[key] = (now + _CACHE_SECONDS, caller)
             if len(self._known) > _CACHE_MAX:
@@ -195,12 +195,12 @@ class Authenticator:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret that was given out: its SHA-256. It has enough chance in it to need no salt."""
+    """The stored form of a secret that was given out: its SHA-256. The secret is random enough to need no salt."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _refuse_suspended(caller: Caller) -> Caller:
-    """The caller, unless its workspace may begin nothing; FaultError(Forbidden)."""
+    """The caller, unless its workspace may not begin anything; FaultError(Forbidden)."""
     if caller.is_suspended:
         raise FaultError(Forbidden(f"The workspace {caller.workspace} is suspended."))
     return caller

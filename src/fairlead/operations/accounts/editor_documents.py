@@ -1,4 +1,4 @@
-"""What editors keep for a workspace: its settings, and small files such as workflows. Nobody else can see them."""
+"""What editors keep for a workspace: its settings, and small files such as workflows. No other workspace sees them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class EditorDocuments:
-    """Keeps settings and files. Every method may raise FaultError where the database is away or a name is none."""
+    """Keeps settings and files. Every method raises FaultError if the database is unavailable or a name is invalid."""
 
     def __init__(self, database: Database, clock: Clock, limits: StorageLimits = UNLIMITED) -> None:
         self._database = database
@@ -35,12 +35,12 @@ class EditorDocuments:
         return await self._read(lambda c: editor_documents.read_documents(c, _settings(caller)))
 
     async def setting(self, caller: Caller, setting: str) -> bytes | None:
-        """One setting as JSON; None where it was never changed."""
+        """One setting as JSON; None if it was never changed."""
         _check_setting(setting)
         return await self._read(lambda c: editor_documents.find_document(c, _settings(caller), setting))
 
     async def change_settings(self, caller: Caller, changes: Mapping[str, bytes]) -> None:
-        """Change some settings, all or none; JobFaultError where there would be too many, or one is too large."""
+        """Change several settings, all or none; JobFaultError if there would be too many, or one is too large."""
         for setting, content in changes.items():
             _check_setting(setting)
             if len(content) > SETTING_BYTES_MAX:
@@ -49,7 +49,7 @@ class EditorDocuments:
         await self._write(lambda c: editor_documents.put_documents(c, shelf, changes, now))
 
     async def files(self, caller: Caller, folder: str = "", *, deep: bool = False) -> Sequence[DocumentInfo]:
-        """The files in a folder, on request in all folders in it too, by their names within it."""
+        """The files in a folder, optionally in all its subfolders too, by their names within it."""
         folder = folder.rstrip("/")
         if folder:
             _check_path(folder)
@@ -57,7 +57,7 @@ class EditorDocuments:
         return [info for info in found if deep or "/" not in info.name]
 
     async def file(self, caller: Caller, path: str, at_first: bytes | None = None) -> bytes:
-        """The content of a file, or what it holds `at_first`; FaultError(RequestNotFound)."""
+        """The content of a file; before its first change, the content `at_first`. FaultError(RequestNotFound)."""
         _check_path(path)
         found = await self._read(lambda c: editor_documents.find_document(c, _files(caller), path))
         content = at_first if found is None else found
@@ -66,7 +66,10 @@ class EditorDocuments:
         return content
 
     async def put_file(self, caller: Caller, path: str, content: bytes, *, replace: bool) -> DocumentInfo:
-        """Keep a file; JobFaultError where there is one that is not to be replaced, where it is too large, or many."""
+        """Keep a file.
+
+        JobFaultError if it exists and must not be replaced, if it is too large, or if there are too many files.
+        """
         _check_path(path)
         if len(content) > DOCUMENT_BYTES_MAX:
             raise JobFaultError(FileTooLarge(DOCUMENT_BYTES_MAX))
@@ -77,13 +80,13 @@ class EditorDocuments:
         return DocumentInfo(path, len(content), now)
 
     async def delete_file(self, caller: Caller, path: str) -> None:
-        """Forget a file; FaultError(RequestNotFound)."""
+        """Delete a file; FaultError(RequestNotFound)."""
         _check_path(path)
         if not await self._write(lambda c: editor_documents.delete_document(c, _files(caller), path)):
             raise FaultError(_no_file(path))
 
     async def move_file(self, caller: Caller, path: str, to: str, *, replace: bool) -> DocumentInfo:
-        """Give a file another name; FaultError where there is none, JobFaultError where it is not to replace one."""
+        """Rename a file; FaultError if it does not exist, JobFaultError if it must not replace an existing one."""
         _check_path(path)
         _check_path(to)
         moved = await self._write(

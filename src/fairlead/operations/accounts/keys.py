@@ -40,7 +40,7 @@ _SECRET_DIGITS: Final = 43
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
-    """A new key; its text is never available again."""
+    """A new key; its text is shown only now."""
 
     id: str
     text: str
@@ -60,7 +60,10 @@ async def issue_key(
     sso_required: bool = False,
     by: Actor = SERVER,
 ) -> IssuedKey:
-    """Make a key for a workspace (by name or id); UnknownWorkspaceError. The organization is that of its account."""
+    """Make a key for a workspace (by name or id); UnknownWorkspaceError.
+
+    The organization is the one that owns the key's account.
+    """
     text = make_secret(prefix)
     issued = IssuedKey(new_id(), text)
     now, today, budget_id = clock.now_ms(), clock.today(), new_id()
@@ -83,13 +86,13 @@ async def issue_key(
 
 
 async def find_key(database: Database, text: str) -> str | None:
-    """The id of a key, living or revoked, by the key itself; None for one that was never issued here."""
+    """The id of a key, live or revoked, by the key itself; None for a key that was never issued here."""
     digest = digest_of(text)
     return await database.read(lambda c: workspaces.key_id_by_digest(c, digest))
 
 
 async def revoke_key(database: Database, key_id: str, clock: Clock, by: Actor = SERVER) -> bool:
-    """Revoke a key by id; False when no living key has it. No run is admitted with it from this moment on."""
+    """Revoke a key by id; False if no live key has this id. From now on no run is admitted with it."""
     now = clock.now_ms()
 
     def describe(revoked: tuple[bool, str, str]) -> Act:
@@ -107,9 +110,9 @@ async def revoke_key(database: Database, key_id: str, clock: Clock, by: Actor = 
 async def change_key(
     database: Database, key_id: str, changes: KeyChanges, clock: Clock, by: Actor = SERVER
 ) -> Budget | None:
-    """Change a living key, all of it or nothing; its budget then, None also where that is not changed.
+    """Change a live key, everything or nothing, and return its budget; None if it has none or was left unchanged.
 
-    UnknownKeyError, and what the change of the budget raises.
+    UnknownKeyError, and the errors of changing a budget.
     """
     now, today, fresh = clock.now_ms(), clock.today(), new_id()
     work = partial(budgets.change_key, key_id=key_id, changes=changes, budget_id=fresh, now=now, today=today)
@@ -131,7 +134,7 @@ async def change_key(
 async def list_records(
     database: Database, workspace_id: str, clock: Clock, after: str | None, limit: int
 ) -> list[KeyRecord]:
-    """Up to `limit` keys of a workspace with their budgets, the newest first, behind one of them."""
+    """Up to `limit` keys of a workspace with their budgets, the newest first, after a given key."""
     today = clock.today()
     rows = await database.read(
         lambda c: budgets.with_budgets(c, workspace_records.list_key_rows(c, workspace_id, after, limit), today)
@@ -149,18 +152,18 @@ async def find_record(database: Database, workspace_id: str, key_id: str, clock:
 
 
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]:
-    """Every key without its secret; `spent` is the charge in the budget's period, None without a budget."""
+    """Every key without its secret; `spent` is what was charged in the budget's period, None without a budget."""
     today = clock.today()
     return await database.read(lambda c: budgets.with_budgets(c, workspaces.list_keys(c), today))
 
 
 def make_secret(prefix: str = "") -> str:
-    """Text that nobody can guess: 32 bytes of chance in letters and digits, behind a prefix."""
+    """A secret that nobody can guess: a prefix, then 32 random bytes in letters and digits."""
     return prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
 
 
 def hint_of(secret: str, prefix: str) -> str:
-    """What tells keys apart: the first two characters behind the prefix, and the last two."""
+    """The part of a secret that distinguishes keys: the first two characters after the prefix, and the last two."""
     return f"{secret[: len(prefix) + 2]}…{secret[-2:]}"[:16]
 
 

@@ -1,7 +1,7 @@
-"""Members: made, given roles and keys, changed, deleted; and the first operator of an installation.
+"""Members: created, given roles and keys, changed, deleted; and the first operator of an installation.
 
-Every change is written with its entry in the audit log, by the one who is said to have done it. A personal key is made
-by the server, shown once, and kept as a digest.
+Every change is written together with its entry in the audit log, under the name of the given actor. The server makes
+personal keys, shows each once, and keeps a digest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ KEYS_MAX: Final = 50
 
 
 class BadMemberError(Exception):
-    """A member cannot be called so, or have this e-mail address; `field` is which of the two."""
+    """A name or an e-mail address is not valid for a member; `field` says which of the two."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -49,28 +49,28 @@ class BadMemberError(Exception):
 
 
 class NewPerson(msgspec.Struct, frozen=True):
-    """What a person is called: a name and an e-mail address."""
+    """The name and the e-mail address of a person."""
 
     name: str
     email: str
     is_operator: bool = False
 
     def check(self) -> "NewPerson":
-        """The same with the address in lower case; BadMemberError."""
+        """The same person with the address in lower case; BadMemberError."""
         _check_name(self.name)
         _check_email(self.email)
         return msgspec.structs.replace(self, email=self.email.lower())
 
 
 class Invited(msgspec.Struct, frozen=True):
-    """A member who has a role in a workspace now; `key` is the first key of one who was made for that."""
+    """A member who has just got a role in a workspace; `key` is their first key if they became a member by this."""
 
     member: Member
     key: IssuedKey | None
 
 
 async def bootstrap_operator(database: Database, clock: Clock) -> IssuedKey | None:
-    """Give an installation without members an operator, and return that one's key; None where there is a member."""
+    """Create the first operator of an installation without members and return their key; None if there is a member."""
     if await database.read(members.has_members):
         return None
     now = clock.now_ms()
@@ -78,12 +78,12 @@ async def bootstrap_operator(database: Database, clock: Clock) -> IssuedKey | No
     issued, key = _new_key(new.id, "first operator key", now)
     create = partial(members.create_first_operator, new=new, key=key)
     act = Act("member.created", target=new.name, detail={"is_operator": True})
-    # Another server may have started at the same moment, and been first.
+    # Another server may have started at the same moment and created one first.
     return issued if await database.write(with_entry(create, SERVER, lambda _: act, now)) else None
 
 
 async def create_member(database: Database, person: NewPerson, by: Actor, clock: Clock) -> Member:
-    """Make a member without roles and keys; BadMemberError, EmailTakenError."""
+    """Create a member without roles and keys; BadMemberError, EmailTakenError."""
     person, now = person.check(), clock.now_ms()
     new = NewMember(new_id(), person.name, person.email, now, person.is_operator)
     act = Act("member.created", target=person.email, detail={"name": person.name, "is_operator": person.is_operator})
@@ -97,16 +97,16 @@ async def find_member(database: Database, id_or_email: str) -> Member:
 
 
 async def list_members(database: Database, after: str | None, limit: int) -> list[Member]:
-    """Up to `limit` members with their roles, by age, behind one of them."""
+    """Up to `limit` members with their roles, the oldest first, after a given member."""
     return await database.read(lambda c: members.list_members(c, after, limit))
 
 
 async def change_member(
     database: Database, id_or_email: str, changes: Mapping[str, object], by: Actor, clock: Clock
 ) -> Member:
-    """Change `name`, `email` or `is_operator`; BadMemberError, UnknownMemberError, EmailTakenError, LastOperatorError.
+    """Change `name`, `email` or `is_operator`; the last operator must stay one.
 
-    The last operator stays one.
+    BadMemberError, UnknownMemberError, EmailTakenError, LastOperatorError.
     """
     if "name" in changes:
         _check_name(str(changes["name"]))
@@ -141,12 +141,12 @@ async def issue_personal_key(database: Database, id_or_email: str, label: str, b
 
 
 async def list_personal_keys(database: Database, member_id: str) -> Sequence[PersonalKey]:
-    """The keys of a member, by age; none of them can be shown again."""
+    """The keys of a member, the oldest first; none of them can be shown again."""
     return await database.read(lambda c: members.list_personal_keys(c, member_id))
 
 
 async def delete_personal_key(database: Database, member_id: str, key_id: str, by: Actor, clock: Clock) -> None:
-    """Revoke a key for good and end the sessions that were begun with it; UnknownPersonalKeyError."""
+    """Revoke a key for good and end the sessions that began with it; UnknownPersonalKeyError."""
     await database.write(
         with_entry(
             lambda c: members.delete_personal_key(c, member_id, key_id),
@@ -160,7 +160,7 @@ async def delete_personal_key(database: Database, member_id: str, key_id: str, b
 async def invite(
     database: Database, workspace_id: str, person: NewPerson, role: Role, by: Actor, clock: Clock
 ) -> Invited:
-    """Give a person a role in a workspace; BadMemberError. Somebody who is not a member yet is made one, with a key."""
+    """Give a person a role in a workspace; BadMemberError. A person who is not a member yet becomes one, with a key."""
     person, now = person.check(), clock.now_ms()
     new = NewMember(new_id(), person.name, person.email, now)
     issued, key = _new_key(new.id, "first key", now)
@@ -178,14 +178,14 @@ async def invite(
 async def list_workspace_members(
     database: Database, workspace_id: str, after: str | None, limit: int
 ) -> list[WorkspaceMember]:
-    """Up to `limit` members of a workspace with their roles in it, by age, behind one of them."""
+    """Up to `limit` members of a workspace with their roles in it, the oldest first, after a given member."""
     return await database.read(lambda c: members.list_workspace_members(c, workspace_id, after, limit))
 
 
 async def change_role(
     database: Database, workspace_id: str, member_id: str, role: Role, by: Actor, clock: Clock
 ) -> WorkspaceMember:
-    """Give a member of a workspace another role in it; UnknownMemberError."""
+    """Change the role of a member in a workspace; UnknownMemberError."""
 
     def describe(done: tuple[Member, Role]) -> Act:
         found, before = done
@@ -197,7 +197,7 @@ async def change_role(
 
 
 async def remove_from_workspace(database: Database, workspace_id: str, member_id: str, by: Actor, clock: Clock) -> None:
-    """Take a member's role in a workspace away; UnknownMemberError. The member stays one."""
+    """Remove a member from a workspace; UnknownMemberError. They stay a member of the installation."""
     work = partial(members.remove_role, workspace_id=workspace_id, member_id=member_id)
     await database.write(
         with_entry(work, by, lambda found: _act_on("membership.deleted", found, workspace_id), clock.now_ms())
@@ -205,7 +205,7 @@ async def remove_from_workspace(database: Database, workspace_id: str, member_id
 
 
 def _new_key(member_id: str, label: str, now: int) -> tuple[IssuedKey, NewPersonalKey]:
-    """A key to be given out, and what is kept of it."""
+    """A new key, and the form of it that is stored."""
     text = make_secret(PERSONAL_KEY_PREFIX)
     kept = NewPersonalKey(
         new_id(), label, hint_of(text, PERSONAL_KEY_PREFIX), now, member_id=member_id, digest=digest_of(text)

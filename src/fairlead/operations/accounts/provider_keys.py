@@ -1,4 +1,4 @@
-"""Workspaces' own keys at providers (R-17): stored sealed, told of by a hint, opened for nothing but a run."""
+"""Workspaces' own keys at providers (R-17): stored sealed, shown only as a hint, opened only for a run."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -31,10 +31,10 @@ _BAD_KEY: Final = (
 
 
 class ProviderKeys:
-    """Keeps workspaces' own keys. Every method may raise FaultError; no fault and no record has a key in it.
+    """Keeps workspaces' own keys. Every method may raise FaultError; no fault and no record contains a key.
 
-    `taken` says of every provider this server knows whether it is called with a key that a workspace may have.
-    `changed` is told the id of every workspace whose keys have changed.
+    `taken` says for every provider that this server knows whether workspaces may store a key for it. `changed` is
+    called with the id of every workspace whose keys have changed.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ProviderKeys:
         self._changed = changed
 
     def check_provider(self, provider: str) -> None:
-        """Refuse a provider that is unknown (ModelNotFound, as the specification has it) or takes no key of theirs."""
+        """Refuse an unknown provider (ModelNotFound, as specified), or one that takes no keys of workspaces."""
         taken = self._taken.get(provider)
         if taken is None:
             raise FaultError(ModelNotFound(provider, detail=f"There is no provider {provider[:64]}."))
@@ -60,7 +60,7 @@ class ProviderKeys:
             raise FaultError(InvalidInput(f"The provider {provider} is not called with a key of yours."))
 
     async def put(self, workspace_id: str, provider: str, text: str, by: Actor = SERVER) -> tuple[StoredKey, bool]:
-        """Store a key in the place of the one before: what may be told of it, and whether there was none."""
+        """Store a key, replacing the one before; returns its public description, and whether it is the first one."""
         self.check_provider(provider)
         if not (is_key(text) or is_key_document(text)):
             raise FaultError(InvalidInput(_BAD_KEY))
@@ -71,18 +71,18 @@ class ProviderKeys:
         return told, await self._change(workspace_id, work)
 
     async def list_all(self, workspace_id: str) -> list[StoredKey]:
-        """What may be told of every key of a workspace, by provider."""
+        """The public descriptions of all keys of a workspace, by provider."""
         return await self._read(lambda c: provider_keys.list_keys(c, workspace_id))
 
     async def find(self, workspace_id: str, provider: str) -> StoredKey:
-        """What may be told of one key; FaultError(RequestNotFound) where none is stored."""
+        """The public description of one key; FaultError(RequestNotFound) if none is stored."""
         found = next((key for key in await self.list_all(workspace_id) if key.provider == provider), None)
         if found is None:
             raise FaultError(_none_stored(provider))
         return found
 
     async def delete(self, workspace_id: str, provider: str, by: Actor = SERVER) -> None:
-        """Forget a key; FaultError(RequestNotFound) where none is stored. Runs under way end as they began."""
+        """Delete a key; FaultError(RequestNotFound) if none is stored. Runs in progress keep the key."""
         delete = partial(provider_keys.delete_key, workspace_id=workspace_id, provider=provider)
         act = Act("provider_key.deleted", workspace_id, provider)
         work = with_entry(delete, by, lambda deleted: act if deleted else None, self._clock.now_ms())
@@ -90,10 +90,10 @@ class ProviderKeys:
             raise FaultError(_none_stored(provider))
 
     async def open(self, workspace_id: str, provider: str) -> str:
-        """The key itself, for a run of its workspace on its provider and for nothing else.
+        """The key itself, only for a run of its workspace at its provider.
 
-        FaultError: ServiceUnavailable when the database is away or the key was deleted a moment ago, which both pass;
-        InvalidInput when it does not open, which only its owner can mend.
+        FaultError: ServiceUnavailable if the database is unavailable or the key was deleted a moment ago, both of which
+        pass; InvalidInput if it cannot be opened, which only its owner can repair.
         """
         sealed = await self._read(lambda c: provider_keys.find_sealed(c, workspace_id, provider))
         if sealed is None:
@@ -109,7 +109,7 @@ class ProviderKeys:
         except DatabaseUnavailableError as error:
             raise FaultError(ServiceUnavailable("Provider keys cannot be changed right now.")) from error
         finally:
-            self._changed(workspace_id)  # also when nobody knows whether it was
+            self._changed(workspace_id)  # even if it is unknown whether the write took effect
 
     async def _read(self, work: Work[T]) -> T:
         try:

@@ -1,4 +1,4 @@
-"""Limits of requests of API keys and of models: listed, set and deleted. `rate_windows` counts against them."""
+"""Request limits of API keys and of models: listed, set and deleted. `rate_windows` counts against them."""
 
 from functools import partial
 from typing import Final
@@ -25,12 +25,12 @@ __all__ = [
 ]
 
 LIMITS_MAX: Final = 1_000
-"""Limits of one workspace: those of its models are read with each of its callers."""
+"""How many limits a workspace may have: those of its models are read with each of its callers."""
 PER_MINUTE_MAX: Final = 1_000_000_000
 
 
 class BadLimitError(Exception):
-    """A limit cannot be set so; `field` is what is wrong with it."""
+    """A limit is not valid; `field` says what is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class BadLimitError(Exception):
 async def list_limits(
     database: Database, workspace_id: str, after: tuple[str, str] | None, limit: int
 ) -> list[LimitRecord]:
-    """Up to `limit` limits of a workspace by scope and subject, behind one of them."""
+    """Up to `limit` limits of a workspace by scope and subject, after a given one."""
     return await database.read(lambda c: rate_limits.list_limits(c, workspace_id, after, limit))
 
 
@@ -53,9 +53,9 @@ async def set_limit(
     by: Actor,
     clock: Clock,
 ) -> LimitRecord:
-    """Set a limit, in the place of one that the subject has; BadLimitError, TooManyLimitsError.
+    """Set a limit, replacing the one that the subject has; BadLimitError, TooManyLimitsError.
 
-    It counts for callers within a second.
+    It takes effect within a second.
     """
     if scope == "model" and not is_model_id(subject):
         raise BadLimitError("subject", "A model is named by its id, such as acme/image-1.")

@@ -1,7 +1,7 @@
-"""Request quotas (R-23): each server counts for itself, and what it counted is added up about once a second.
+"""Request quotas (R-23): each server counts by itself, and the counts are added up about once a second.
 
-So a request costs no look into the database, a database that is away refuses nobody, and several servers share a
-quota with a lag of about a second.
+So a request needs no read of the database, an unavailable database refuses nobody, and several servers share a quota
+with a delay of about a second.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from fairlead.storage.accounts import rate_windows
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 _BATCH: Final = 100
-"""Workspaces in one transaction: few enough that it takes milliseconds."""
+"""How many workspaces share a transaction: few enough that it takes milliseconds."""
 _FORGOTTEN_AT_ONCE: Final = 500
 
 
 class RateWindows:
-    """The meters of every workspace that has asked for anything in a window that has not turned, and of limits."""
+    """The meters of all workspaces and limits for which a request was counted in a current window."""
 
     def __init__(self, database: Database, quotas: Sequence[Quota], clock: Clock, observe: Observer) -> None:
         self._database = database
@@ -34,13 +34,13 @@ class RateWindows:
 
     @property
     def workspaces(self) -> int:
-        """How many workspaces are remembered."""
+        """How many workspaces have a meter."""
         return len(self._meters)
 
     def count(self, workspace_id: str, limits: Sequence[RateLimit] = ()) -> None:
-        """Count one request of a workspace; FaultError(RateLimited) when a quota of it is spent.
+        """Count one request of a workspace; FaultError(RateLimited) if one of its quotas is spent.
 
-        Of the `limits` of its caller, the one of the key is counted as well.
+        It also counts against the limit of the caller's key, if `limits` has one.
         """
         if limits:
             self._count_limit(limits, None)
@@ -54,7 +54,7 @@ class RateWindows:
             raise FaultError(fault)
 
     def count_run(self, limits: Sequence[RateLimit], model_id: str) -> None:
-        """Count one run of a model against the limit that a caller has for it; FaultError(RateLimited)."""
+        """Count one run of a model against the caller's limit for it; FaultError(RateLimited)."""
         self._count_limit(limits, model_id)
 
     def _count_limit(self, limits: Sequence[RateLimit], model_id: str | None) -> None:
@@ -69,10 +69,10 @@ class RateWindows:
                     raise FaultError(fault)
 
     async def share(self) -> None:
-        """Add what was counted since the last time to the shared counts, and learn what other servers counted.
+        """Add the counts since the last call to the shared counts, and learn what other servers have counted.
 
-        While the database is away the counts wait here. A transaction whose end is not known is repeated, so that a
-        second's requests may be counted twice, and never not at all.
+        While the database is unavailable the counts stay here. A transaction whose outcome is unknown is repeated, so a
+        second's requests may be counted twice, but are never missed.
         """
         now = self._clock.now_ms()
         self._meters = {name: meter for name, meter in self._meters.items() if not meter.is_over(now)}
@@ -84,7 +84,7 @@ class RateWindows:
                 return
 
     async def forget(self) -> int:
-        """Delete a batch of windows that turned long ago; how many, 0 when there are none left."""
+        """Delete a batch of windows that ended long ago; returns how many, 0 when none are left."""
         now = self._clock.now_ms()
         try:
             old = await self._database.read(lambda c: rate_windows.old_windows(c, now, _FORGOTTEN_AT_ONCE))

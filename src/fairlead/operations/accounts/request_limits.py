@@ -1,7 +1,7 @@
-"""How often somebody may ask who is not a workspace: a member, or an address from which people sign in.
+"""How often a caller without a workspace may send requests: a member, or an address from which people sign in.
 
-Each server counts for itself. What is remembered is bounded: past that the one who asked longest ago is forgotten, so
-a flood of addresses costs memory of one size, and each of them still little.
+Each server counts by itself. The number of remembered callers is bounded: beyond it the one whose last request is
+oldest is forgotten, so a flood of addresses costs a fixed amount of memory.
 """
 
 from collections import OrderedDict
@@ -15,11 +15,11 @@ from fairlead.operations.clock import Clock
 
 _REMEMBERED_MAX: Final = 10_000
 _HOUSEHOLD_BITS: Final = 64
-"""An IPv6 customer is given a network of at least this prefix, and could use another address for every try."""
+"""An IPv6 customer is given a network of at least this prefix, and could use another address for every attempt."""
 
 
 class RequestLimits:
-    """Counts requests by a name; the quotas are the same for all."""
+    """Counts requests by a name; all names have the same quotas."""
 
     def __init__(self, quotas: Sequence[Quota], clock: Clock) -> None:
         self._quotas = quotas
@@ -27,7 +27,7 @@ class RequestLimits:
         self._meters: OrderedDict[str, Meter] = OrderedDict()
 
     def count(self, name: str) -> None:
-        """Count a request; FaultError(RateLimited) where a quota of the name is spent."""
+        """Count a request; FaultError(RateLimited) if a quota of the name is spent."""
         if not self._quotas:
             return
         meter = self._meters.pop(name, None) or Meter(name, self._quotas)
@@ -40,7 +40,7 @@ class RequestLimits:
 
 
 def household(address: IPv4Address | IPv6Address | None) -> str:
-    """The name under which an address is counted; callers whose address is not known share one."""
+    """The name under which an address is counted; callers with an unknown address share one."""
     match address:
         case None:
             return "unknown"

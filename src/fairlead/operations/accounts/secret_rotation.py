@@ -1,8 +1,8 @@
-"""Rotating the server's master secret, for commands and over HTTP: shown, made, sealed with, forgotten.
+"""Rotating the server's master secret, by command and over HTTP.
 
-The secrets are a setting, which nothing here can change, or a file of this machine. What is done is in the audit log by
-the names of the secrets, which tell nothing of them; as a file and the database cannot change together, the log has it
-before it is done. One change is made at a time on a machine.
+The secrets are a setting, which nothing here can change, or a file of this machine. The audit log names the secrets,
+which reveals nothing of them. A file and the database cannot change together, so a change is logged before it is made.
+On a machine one change is made at a time.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ _A_SETTING: Final = (
 
 
 class RotationError(Exception):
-    """The secrets cannot be changed as they are; says why, and what to do."""
+    """The secrets cannot be changed in their present state; the text says why, and what to do."""
 
 
 class SecretState(msgspec.Struct, frozen=True):
     """A secret by its name, and how many sealed texts need it.
 
-    `unknown` is one that nobody here has, and `unnamed` stands for what was sealed before secrets had names. `since` is
-    from when on (ms since 1970) a former one is not the current one any more.
+    `unknown` marks a secret that nobody here has; `unnamed` stands for texts that were sealed before secrets had names.
+    `since` is when a former secret was replaced (ms since 1970).
     """
 
     name: str | None
@@ -57,7 +57,7 @@ class Rotated(msgspec.Struct, frozen=True):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """How many secrets were forgotten, how many webhook secrets kept, and how many sealed texts no secret opens."""
+    """How many secrets were deleted and webhook secrets stored, and how many sealed texts cannot be opened."""
 
     forgotten: int
     webhook_secrets_kept: int
@@ -65,9 +65,9 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class SecretRotation(msgspec.Struct, frozen=True):
-    """Shows and changes the master secrets. `path` is their file, None where they are a setting.
+    """Shows and changes the master secrets. `path` is their file, None if they are a setting.
 
-    Links that a secret has signed are good for `links_ms`. Every change may raise RotationError.
+    Links that a secret has signed are valid for `links_ms`. Every change may raise RotationError.
     """
 
     database: Database
@@ -77,7 +77,7 @@ class SecretRotation(msgspec.Struct, frozen=True):
     clock: Clock
 
     async def states(self) -> list[SecretState]:
-        """The secrets that are known, the current one first, and those that something sealed needs beside."""
+        """The known secrets, the current one first, then others that something sealed still needs."""
         names = [one.id.hex() for one in self.secrets.list_all(fresh=True)]
         used = await uses(self.database, self.secrets)
         entries = await asyncio.to_thread(self._entries)
@@ -90,14 +90,15 @@ class SecretRotation(msgspec.Struct, frozen=True):
         ]
 
     async def prepare(self, by: Actor) -> str:
-        """Make the next secret known without using it; its name. There is one next secret at most."""
+        """Make the next secret known without using it, and return its name. There is at most one next secret."""
         changed = await self._change(announce, by, lambda changed: Act("secret.prepared", target=_next_name(changed)))
         return _next_name(changed)
 
     async def rotate(self, by: Actor, tell: Callable[[int], None] = lambda _: None) -> Rotated:
         """Make another secret the current one, and seal again what the one before has sealed.
 
-        The one before goes on opening and verifying until `finish`. `tell` hears how many were done after each batch.
+        The one before still opens and verifies until `finish`. `tell` is called after each batch with how many texts
+        are done.
         """
         now = self.clock.now_ms()
         changed = await self._change(
@@ -109,14 +110,14 @@ class SecretRotation(msgspec.Struct, frozen=True):
         return Rotated(changed[0].secret.id.hex(), await reseal(self.database, self.secrets, tell))
 
     async def reseal(self, by: Actor, tell: Callable[[int], None] = lambda _: None) -> Rotated:
-        """Seal with the current secret what others have sealed: takes a rotation up that was interrupted."""
+        """Seal with the current secret what others have sealed, to continue a rotation that was interrupted."""
         await note_first_secret(self.database, self.secrets)
         current = self.secrets.list_all(fresh=True)[0].id.hex()
         await record_act(self.database, by, Act("secret.resealed", target=current), self.clock)
         return Rotated(current, await reseal(self.database, self.secrets, tell))
 
     async def finish(self, by: Actor, *, at_once: bool) -> Finished:
-        """Forget the secrets of before, once nothing needs them; `at_once` also while links of theirs may be good."""
+        """Delete the former secrets once nothing needs them; with `at_once` even if links they signed may be valid."""
         entries = await asyncio.to_thread(self._entries)
         if not at_once:
             self._refuse_young(entries)
@@ -133,7 +134,7 @@ class SecretRotation(msgspec.Struct, frozen=True):
         return Finished(forgotten, kept, unreadable)
 
     async def _settle(self) -> int:
-        """Seal again until nothing is left that needs a secret of before; how many texts open with none."""
+        """Seal again until nothing needs a former secret; returns how many texts no secret opens."""
         for _ in range(_ROUNDS):
             found = await reseal(self.database, self.secrets)
             if not found.done:
@@ -146,7 +147,7 @@ class SecretRotation(msgspec.Struct, frozen=True):
         by: Actor,
         describe: Callable[[Sequence[RingEntry]], Act],
     ) -> Sequence[RingEntry]:
-        """Replace the entries of the file while nobody else does, and before that record the act."""
+        """Record the act, then replace the entries of the file under a lock."""
         if self.path is None:
             raise RotationError(_A_SETTING)
         await note_first_secret(self.database, self.secrets)
@@ -170,7 +171,7 @@ class SecretRotation(msgspec.Struct, frozen=True):
             raise RotationError(f"the server's secret cannot be read: {error}") from None
 
     def _refuse_young(self, entries: Sequence[RingEntry]) -> None:
-        """Refuse to forget a secret whose links may still be good."""
+        """Refuse to delete a secret whose links may still be valid."""
         youngest = max((entry.former_since or 0 for entry in entries), default=0)
         left = youngest + self.links_ms - self.clock.now_ms()
         if youngest and left > 0:

@@ -1,7 +1,7 @@
-"""Another master secret in the place of the one before: what was sealed with that one is sealed again.
+"""Sealing stored texts again with another master secret.
 
-Each batch is a transaction and replaces only what is still as it was read, so that this can be stopped anywhere, begun
-again, and done while servers run.
+Each batch is a transaction that replaces only what is unchanged since it was read. So this can be stopped anywhere,
+begun again, and run while servers run.
 """
 
 import base64
@@ -29,14 +29,17 @@ class Resealed(msgspec.Struct, frozen=True):
 
 
 async def note_first_secret(database: Database, secrets: Secrets) -> None:
-    """Note under which secret this installation began: webhook secrets without a row go on deriving from it."""
+    """Record the secret with which this installation began: webhook secrets without a row derive from it."""
     if await database.read(sealed_rows.find_origin) is None:
         name = secrets.list_all()[0].id.hex()
         await database.write(lambda c: sealed_rows.note_origin(c, name))
 
 
 async def reseal(database: Database, secrets: Secrets, tell: Callable[[int], None] = lambda _: None) -> Resealed:
-    """Seal with the current secret what others have sealed; `tell` hears how many were done after each batch."""
+    """Seal with the current secret what others have sealed.
+
+    `tell` is called after each batch with how many are done.
+    """
     sealer, done, unreadable = Sealer(secrets), 0, 0
     for table in SEALED:
         last: SealedRow | None = None
@@ -52,9 +55,9 @@ async def reseal(database: Database, secrets: Secrets, tell: Callable[[int], Non
 
 
 async def keep_derived(database: Database, secrets: Secrets) -> int:
-    """Keep every webhook secret that is still derived, so that no secret of before is needed for it; how many.
+    """Store every webhook secret that is still derived, so that no former secret is needed for it; returns how many.
 
-    From then on those of new workspaces derive from the current secret.
+    From then on the webhook secrets of new workspaces derive from the current secret.
     """
     sealer, current, after, kept = Sealer(secrets), secrets.list_all()[0], "", 0
     origin = origin_of(secrets, await database.read(sealed_rows.find_origin))
@@ -73,7 +76,7 @@ async def keep_derived(database: Database, secrets: Secrets) -> int:
 
 
 async def uses(database: Database, secrets: Secrets) -> dict[str, int]:
-    """How many sealed texts need each secret, by its name; those sealed before secrets had names are under ''."""
+    """How many sealed texts need each secret, by its name; texts sealed before secrets had names are under ''."""
     counted = await database.read(lambda c: sealed_rows.count_by_prefix(c, PREFIX_BYTES))
     found = {secret.id.hex(): 0 for secret in secrets.list_all()}
     for prefix, count in counted.items():

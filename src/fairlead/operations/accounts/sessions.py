@@ -1,7 +1,7 @@
-"""Sessions of members: begun by a key or by single sign-on, shown by a cookie, ended by time, by hand, or with the key.
+"""Sessions of members: begun with a key or by single sign-on, and proven by a cookie.
 
-A session ends twelve hours after it was begun, and an hour after it was last used. This module also finds out who calls
-the administration API, whichever credential was shown.
+A session ends with its key, by hand, twelve hours after it began, or an hour after its last use. This module also finds
+out who calls the administration API, with any kind of credential.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from fairlead.storage.db.database import Database
 __all__ = ["NoSessionError", "Session"]
 
 _SESSIONS_MAX: Final = 50
-"""How many sessions a member may have; the oldest end first."""
+"""How many sessions a member may have; beyond that the oldest ends."""
 _AGENT_MAX: Final = 200
 
 
@@ -36,7 +36,7 @@ class PersonalKey(msgspec.Struct, frozen=True):
 
 
 class SessionCookie(msgspec.Struct, frozen=True):
-    """The cookie of a session, sent by a page of ours, which the caller of this has checked."""
+    """The cookie of a session, sent by a page of ours; the caller of this module has checked that."""
 
     text: str
 
@@ -45,21 +45,21 @@ AdminCredential: TypeAlias = PersonalKey | SessionCookie | ApiKey
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where somebody signs in from: an address, and the browser's name."""
+    """Where a person signs in from: an address, and the browser's name."""
 
     address: str | None
     agent: str | None
 
 
 class BegunSession(msgspec.Struct, frozen=True):
-    """A session that has just begun: who has signed in, and the text of the cookie, which is never available again."""
+    """A session that has just begun: its member, and the text of the cookie, which is shown only now."""
 
     principal: Principal
     cookie: str
 
 
 class Sessions:
-    """Begins, finds, lists and ends sessions, and finds out who calls. Every method may raise FaultError."""
+    """Begins, finds, lists and ends sessions, and authenticates callers. Every method may raise FaultError."""
 
     def __init__(self, database: Database, authenticator: Authenticator, clock: Clock) -> None:
         self._database = database
@@ -80,12 +80,12 @@ class Sessions:
                 return Principal("key", caller.key_id or "", name, None, is_operator=False, memberships=(membership,))
 
     async def begin(self, key: PersonalKey, origin: Origin) -> BegunSession:
-        """Sign somebody in by a personal key; FaultError(Unauthorized)."""
+        """Sign a person in with a personal key; FaultError(Unauthorized)."""
         principal, key_id = await self._by_personal_key(key.text)
         return await self.begin_for(principal, origin, key_id)
 
     async def begin_for(self, principal: Principal, origin: Origin, key_id: str | None = None) -> BegunSession:
-        """Sign in a member whose identity is proven; with a `key_id` the session ends with that key."""
+        """Sign in a member whose identity is proven; with a `key_id` the session ends when that key is revoked."""
         now, cookie = self._clock.now_ms(), make_secret()
         agent = None if origin.agent is None else origin.agent[:_AGENT_MAX]
         new = NewSession(
@@ -141,5 +141,5 @@ class Sessions:
 
 
 def csrf_token(cookie: str) -> str:
-    """What a page must send with every change, beside the cookie: no page of another origin can know it."""
+    """The token that pages send with every change, in addition to the cookie; other origins cannot know it."""
     return hmac.digest(cookie.encode(), b"fairlead csrf token 1", hashlib.sha256).hex()

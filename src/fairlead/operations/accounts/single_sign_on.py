@@ -1,8 +1,8 @@
 """Signs members in at an OpenID Connect provider, from the redirect to the provider to the one back.
 
-What must be the same at both ends (state, nonce, verifier) is kept in the browser, sealed and for ten minutes, so that
-any server of an installation can go on. A member is found by the subject of its earlier sign-ins, or at first by an
-e-mail address that the provider has verified; nobody becomes a member by signing in.
+What must match at both ends (state, nonce, verifier) is kept in the browser, sealed and for ten minutes, so that any
+server of an installation can continue. A member is found by the subject of earlier sign-ins, or the first time by an
+e-mail address that the provider has verified. Signing in makes nobody a member.
 """
 
 import hmac
@@ -22,7 +22,7 @@ from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database
 
 WAITS_MS: Final = 600_000
-"""How long somebody may take to sign in at the provider."""
+"""How long a person may take to sign in at the provider."""
 _SEALED_AS: Final = "sign-in"
 _SUBJECT_MAX: Final = 512
 
@@ -32,7 +32,7 @@ class SignInRefusedError(Exception):
 
 
 class LeavingBrowser(msgspec.Struct, frozen=True):
-    """The address where a browser signs in, and the cookie that it keeps until it is back."""
+    """The address at which the browser signs in, and the cookie that it keeps until it is back."""
 
     url: str
     kept: str
@@ -68,7 +68,7 @@ class SingleSignOn:
         self._observe = observe
 
     async def start(self, redirect_uri: str, return_to: str) -> LeavingBrowser:
-        """Where to send a browser that is to come back to `return_to`; SignInRefusedError."""
+        """The address for a browser that is to return to `return_to` afterwards; SignInRefusedError."""
         waiting = _Waiting(make_secret(), make_secret(), make_secret(), return_to, self._clock.now_ms() + WAITS_MS)
         try:
             url = await self._client.authorization_url(redirect_uri, waiting.state, waiting.nonce, waiting.verifier)
@@ -80,7 +80,7 @@ class SingleSignOn:
     async def finish(
         self, code: str | None, state: str | None, kept: str | None, redirect_uri: str, origin: Origin
     ) -> tuple[BegunSession, str]:
-        """Begin a session for a browser that is back, and return the path that it comes back to; SignInRefusedError."""
+        """Begin a session for a browser that is back, and return the path it asked to return to; SignInRefusedError."""
         waiting = self._open(kept)
         if waiting is None or not hmac.compare_digest((state or "").encode(), waiting.state.encode()):
             raise self._refuse("expired", "the browser came back too late, or without having left")
@@ -107,7 +107,7 @@ class SingleSignOn:
         return (await self._database.write(work))[0]
 
     def _open(self, kept: str | None) -> _Waiting | None:
-        """The state that was kept in the browser; None where it is not ours, or too old."""
+        """The state that was kept in the browser; None if it is not ours, or too old."""
         try:
             text = self._sealer.open("", _SEALED_AS, bytes.fromhex(kept or ""))
         except (ValueError, CannotOpenError):

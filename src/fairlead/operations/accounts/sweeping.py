@@ -1,8 +1,8 @@
 """Deletes what has expired: sessions that have ended, and workspaces whose deletion was not taken back.
 
-The audit log, revoked keys and inputs are kept as long as the settings say, which is forever by default. The ledger of
-a deleted workspace stays, because the proof of the books needs it; everything by which it could act or be entered is
-deleted, its files expire, and its name is free again.
+The audit log, revoked keys and inputs are kept as long as the settings say; the default is forever. The ledger of a
+deleted workspace stays, because the proof of the books needs it. Everything by which the workspace could act or be
+entered is deleted, its files expire, and its name is free again.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from fairlead.storage.assets import files
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 Forget: TypeAlias = Callable[..., int]
-"""Deletes up to `limit` records older than `before` (ms), over a connection; returns how many there were."""
+"""Deletes up to `limit` records older than `before` (ms) over a connection; returns how many."""
 _FORGOTTEN_AT_ONCE: Final = 500
 _PAUSE_MS: Final = 3_600_000
 
@@ -35,7 +35,7 @@ class AccountSweeper:
         self._observe = observe
 
     async def forget(self) -> int:
-        """Delete a batch; returns how many sessions and workspaces it was, 0 when none is left."""
+        """Delete a batch; returns how many sessions and workspaces, 0 when none are left."""
         try:
             return await self._forget()
         except DatabaseUnavailableError as error:
@@ -45,7 +45,7 @@ class AccountSweeper:
     async def _forget(self) -> int:
         now = self._clock.now_ms()
         lifetime = Lifetime.at(now)
-        # Asked first, because nearly always there is nothing to do, and a write would wait for others.
+        # A read comes first: nearly always there is nothing to do, and a write would wait for others.
         if not await self._database.read(
             lambda c: workspace_records.has_due(c, now) or sessions.has_ended(c, lifetime)
         ):
@@ -55,7 +55,7 @@ class AccountSweeper:
 
 
 class KeptDays(msgspec.Struct, frozen=True):
-    """For how many days records are kept; 0 means forever."""
+    """For how many days each kind of record is kept; 0 means forever."""
 
     audit_log: int = 0
     revoked_keys: int = 0
@@ -63,7 +63,7 @@ class KeptDays(msgspec.Struct, frozen=True):
 
 
 class RecordSweeper:
-    """Deletes old records, a batch at a time. A kind without any is looked at again in an hour."""
+    """Deletes old records, a batch at a time. A kind without old records is checked again after an hour."""
 
     def __init__(self, database: Database, clock: Clock, observe: Observer, kept: KeptDays) -> None:
         self._database = database
@@ -77,7 +77,7 @@ class RecordSweeper:
         self._due = {forget: (days, 0) for days, forget in forgotten if days}
 
     async def forget(self) -> int:
-        """Delete a batch of each kind; returns how many records, 0 when none is left."""
+        """Delete a batch of each kind; returns how many records, 0 when none are left."""
         now, sum_ = self._clock.now_ms(), 0
         for forget, (days, due_at) in self._due.items():
             if now < due_at:

@@ -1,6 +1,6 @@
 """Workspaces' webhook secrets: the first is derived from the server's master secret, later ones are stored sealed.
 
-Later ones are random, so that a rotation helps even where the master secret has leaked.
+Later ones are random, so a rotation helps even if the master secret has leaked.
 """
 
 import base64
@@ -27,14 +27,14 @@ _SECRET_BYTES: Final = 32
 
 
 class WorkspaceSecret(msgspec.Struct, frozen=True):
-    """The secret that signs a workspace's webhooks, in the form for receivers, and when it was last rotated, in ms."""
+    """The secret that signs a workspace's webhooks, in the form for receivers, and when it was last rotated (ms)."""
 
     text: str
     rotated_at: int | None
 
 
 class WebhookSecrets:
-    """Shows, rotates and signs with workspaces' webhook secrets."""
+    """Shows and rotates workspaces' webhook secrets, and gives those that sign."""
 
     def __init__(self, database: Database, secrets: Secrets, clock: Clock) -> None:
         self._database = database
@@ -50,7 +50,7 @@ class WebhookSecrets:
         return WorkspaceSecret(secret_text(self._material(workspace_id, number, kept)), rotated_at)
 
     async def rotate(self, workspace_id: str, by: Actor = SERVER) -> WorkspaceSecret:
-        """Sign with a new secret from now on, and for a day also with the old one; FaultError(ServiceUnavailable)."""
+        """Sign with a new secret from now on, and for a day with the old one too; FaultError(ServiceUnavailable)."""
         now, text = self._clock.now_ms(), base64.b64encode(randomness.token_bytes(_SECRET_BYTES)).decode()
 
         def seal(number: int) -> bytes:
@@ -72,7 +72,7 @@ class WebhookSecrets:
         return [self._material(workspace_id, number, kept) for number in signing_numbers(newest, rotated_at, now)]
 
     def _material(self, workspace_id: str, number: int, kept: KeptSecrets) -> bytes:
-        """A secret as it is stored, or derived; one that no longer opens is replaced."""
+        """A secret, stored or derived; one that cannot be opened any more is replaced."""
         sealed = kept.sealed.get(number)
         if sealed is not None:
             try:
@@ -83,13 +83,13 @@ class WebhookSecrets:
 
 
 def origin_of(secrets: Secrets, name: str | None) -> MasterSecret:
-    """The master secret that webhook secrets without a row derive from; the current one where that is unknown."""
+    """The master secret from which webhook secrets without a row derive; the current one if that is unknown."""
     known = secrets.list_all()
     return next((secret for secret in known if secret.id.hex() == name), known[0])
 
 
 def name_of(number: int) -> str:
-    """The purpose for which a webhook secret is sealed."""
+    """The name under which a webhook secret is sealed."""
     return f"webhook secret {number}"
 
 
@@ -99,7 +99,7 @@ def derived_secret(master: MasterSecret, workspace_id: str, number: int) -> byte
 
 
 async def available(work: Awaitable[T]) -> T:
-    """The result of database work; FaultError(ServiceUnavailable) where the database is away."""
+    """The result of database work; FaultError(ServiceUnavailable) if the database is unavailable."""
     try:
         return await work
     except DatabaseUnavailableError as error:

@@ -1,4 +1,4 @@
-"""Workspaces: made, changed, paid for; and the first one of a new installation."""
+"""Workspaces: created, changed, credited; and the first one of a new installation."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ DEFAULT_NAME: Final = "default"
 
 
 class BadNameError(Exception):
-    """A workspace cannot have this name."""
+    """The name is not valid for a workspace."""
 
 
 class WorkspaceName(msgspec.Struct, frozen=True):
@@ -51,14 +51,14 @@ class BadChangeError(Exception):
 
 
 class Tiers(msgspec.Struct, frozen=True):
-    """The tiers of an installation: limits of runs in flight, of commitments in US cents, and parallel jobs."""
+    """The tiers of an installation: limits of runs in flight, of committed spend in US cents, and of parallel jobs."""
 
     in_flight: Sequence[int]
     commitment: Sequence[int]
     subscriptions: Sequence[tuple[str, int]]
 
     def limits_of(self, tier: int) -> dict[str, object]:
-        """The limits of a tier as they are set now; changing the setting later changes no workspace. BadChangeError."""
+        """The present limits of a tier; a later change of the setting changes no workspace. BadChangeError."""
         tiers = min(len(self.in_flight), len(self.commitment))
         if not 1 <= tier <= tiers:
             raise BadChangeError("tier", f"must be 1 to {tiers}")
@@ -66,7 +66,7 @@ class Tiers(msgspec.Struct, frozen=True):
         return {"in_flight_limit": self.in_flight[tier - 1], "commitment_limit": commitment, "tier": str(tier)}
 
     def subscription(self, name: str) -> dict[str, object]:
-        """A subscription with its parallel jobs as they are set now; BadChangeError."""
+        """A subscription with its present number of parallel jobs; BadChangeError."""
         parallel = dict(self.subscriptions)
         if name not in parallel:
             raise BadChangeError("subscription", f"must be one of {', '.join(parallel)}")
@@ -74,7 +74,7 @@ class Tiers(msgspec.Struct, frozen=True):
 
 
 def usual_subscription(tiers: Tiers) -> str:
-    """The subscription of a workspace to which none was given."""
+    """The subscription of a workspace that was given none."""
     return first_of(tiers.subscriptions)[0]
 
 
@@ -85,7 +85,7 @@ async def create_workspace(
     by: Actor = SERVER,
     storage: Mapping[str, int | None] = MappingProxyType({}),
 ) -> str:
-    """Make a workspace and return its id; `storage` as in `change_workspace`. BadNameError, NameTakenError."""
+    """Create a workspace and return its id; `storage` as in `change_workspace`. BadNameError, NameTakenError."""
     if not is_workspace_name(new.name):
         raise BadNameError(new.name)
     workspace_id, now = new_id(), clock.now_ms()
@@ -105,8 +105,8 @@ async def change_workspace(
 ) -> str:
     """Change some settings of a workspace, and return its id; UnknownWorkspaceError.
 
-    `storage` are limits of its own of what it keeps, `bytes_limit` and `files_limit`: 0 for none, None for those of the
-    settings.
+    `storage` are the workspace's own limits of what it stores, `bytes_limit` and `files_limit`: 0 for no limit, None
+    for the limit in the settings.
     """
     detail = told_changes(changes) | {f"storage_{name}": value for name, value in storage.items()}
 
@@ -118,7 +118,7 @@ async def change_workspace(
 
 
 async def suspend_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
-    """Have a workspace begin no further work; what was begun goes on to its end. UnknownWorkspaceError."""
+    """Let a workspace begin no further work; work that has begun continues to its end. UnknownWorkspaceError."""
     return await _change_state(database, workspace_id, "suspended", {"suspended_at": clock.now_ms()}, clock, by)
 
 
@@ -130,12 +130,15 @@ async def resume_workspace(database: Database, workspace_id: str, clock: Clock, 
 async def delete_workspace(
     database: Database, workspace_id: str, grace_ms: int, clock: Clock, by: Actor
 ) -> WorkspaceRecord:
-    """Delete a workspace after a grace period in which it begins no work and can be restored. UnknownWorkspaceError."""
+    """Delete a workspace after a grace period; UnknownWorkspaceError.
+
+    In that period it begins no work and can be restored.
+    """
     return await _change_state(database, workspace_id, "deleted", {"delete_at": clock.now_ms() + grace_ms}, clock, by)
 
 
 async def restore_workspace(database: Database, workspace_id: str, clock: Clock, by: Actor) -> WorkspaceRecord:
-    """Take the deletion of a workspace back, before its grace period ends; UnknownWorkspaceError."""
+    """Undo the deletion of a workspace before its grace period ends; UnknownWorkspaceError."""
     return await _change_state(database, workspace_id, "restored", {"delete_at": None}, clock, by)
 
 
@@ -157,7 +160,7 @@ async def find_record(database: Database, workspace_id: str) -> WorkspaceRecord:
 async def list_records(
     database: Database, within: tuple[str, ...] | None, after: str | None, limit: int
 ) -> list[WorkspaceRecord]:
-    """Up to `limit` workspaces by name, after a name: of all, or of some ids."""
+    """Up to `limit` workspaces by name, after a given name: all of them, or those with some ids."""
     return await database.read(lambda c: workspace_records.list_records(c, within, after, limit))
 
 
@@ -179,7 +182,7 @@ async def list_workspace_names(database: Database, limit: int) -> list[Workspace
 async def credit(
     database: Database, name_or_id: str, amount: int, reason: str, clock: Clock, by: Actor = SERVER
 ) -> int:
-    """Book money in, or a correction out, and return the new balance in 10^-8 dollars; UnknownWorkspaceError."""
+    """Book a payment, or a negative correction; returns the new balance in 10^-8 dollars. UnknownWorkspaceError."""
     now = clock.now_ms()
     detail = {"amount": as_dollars(amount), "reason": reason}
 
@@ -196,7 +199,7 @@ async def list_workspaces(database: Database) -> list[dict[str, object]]:
 
 
 async def list_storage(database: Database, usual: StorageLimits) -> list[dict[str, object]]:
-    """What every workspace keeps, and may keep, in bytes and files; a limit of 0 is none."""
+    """What every workspace stores, and may store, in bytes and files; a limit of 0 means none."""
     found = await database.read(storage_usage.list_usage)
     rows = []
     for name, usage in found:
@@ -213,9 +216,9 @@ async def list_storage(database: Database, usual: StorageLimits) -> list[dict[st
 async def bootstrap(
     database: Database, key_prefix: str, subscription: tuple[str, int], clock: Clock
 ) -> IssuedKey | None:
-    """Give an empty installation its `default` workspace and a first key; None when it has workspaces already.
+    """Give an empty installation its `default` workspace and a first key; None if it has workspaces already.
 
-    The `subscription` of the workspace is a tier and its parallel jobs.
+    `subscription` is the workspace's tier with its parallel jobs.
     """
     if await database.read(workspaces.has_workspaces):
         return None
@@ -223,13 +226,13 @@ async def bootstrap(
         tier, jobs = subscription
         command = NewWorkspace(name=DEFAULT_NAME, subscription=tier, jobs_limit=jobs)
         await create_workspace(database, command, clock)
-    except NameTakenError:  # another server that started at the same time was first
+    except NameTakenError:  # another server started at the same time and was first
         return None
     return await issue_key(database, DEFAULT_NAME, "first key", None, key_prefix, clock)
 
 
 async def installation_name(database: Database) -> str:
-    """The name of an installation for its servers' messages, which others cannot guess, and which never changes.
+    """The name of an installation in messages between its servers; others cannot guess it, and it never changes.
 
     It is derived from the id of the first workspace, whose row is never deleted.
     """
@@ -238,7 +241,7 @@ async def installation_name(database: Database) -> str:
 
 
 def told_changes(changes: Mapping[str, object]) -> dict[str, object]:
-    """Changes as the audit log has them: amounts in dollars, switches by their names."""
+    """Changes in the form of the audit log: amounts in dollars, switches by their names."""
     told = dict(changes)
     for name in ("cap", "commitment_limit"):
         if isinstance(amount := told.get(name), int):

@@ -1,4 +1,4 @@
-"""The account of a workspace for people: entries in pages and as a file, a month in sums, usage of many, the books."""
+"""A workspace's account for people: entries in pages and as a file, monthly statements, usage, and proofs."""
 
 import asyncio
 import datetime
@@ -33,24 +33,24 @@ __all__ = [
 ]
 
 WORKSPACE: Final = "workspace"
-"""What usage of many workspaces may be told apart by, beside the groupings of one."""
+"""The grouping of usage by workspace, which reports on many workspaces have in addition."""
 _MONTH: Final = re.compile(r"(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])")
 _EXPORTED_AT_ONCE: Final = 1_000
 
 
 class BadMonthError(ValueError):
-    """A text is not a month such as 2026-11."""
+    """The text is not a month such as 2026-11."""
 
 
 class UsageOfMany(msgspec.Struct, frozen=True):
-    """What was asked for, and the rows, the most expensive first, each with its workspace's name where that is told."""
+    """A query and its rows, the most expensive first, each with the name of its workspace if grouped by workspace."""
 
     query: UsageQuery
     rows: list[tuple[str | None, Usage]]
 
 
 class Accounts:
-    """Reads accounts of workspaces. FaultError where `database` raises it."""
+    """Reads the accounts of workspaces. FaultError if `database` raises it."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -60,16 +60,16 @@ class Accounts:
     async def entries(
         self, workspace_id: str, since: int | None, until: int | None, before: int | None, limit: int
     ) -> Sequence[AccountEntry]:
-        """Up to `limit` entries booked from `since` and before `until` (ms), the newest first, before one of them."""
+        """Up to `limit` entries booked from `since` and before `until` (ms), the newest first, before a given entry."""
         return await self._database.read(lambda c: account.list_entries(c, workspace_id, since, until, before, limit))
 
     async def end_of_archives(self, workspace_id: str, since: int | None) -> int | None:
-        """Before which time (ms) entries are in archives that were booked from `since` on; None where none is."""
+        """The time (ms) before which entries booked from `since` on are in archives; None if none are."""
         before = await self._database.read(lambda c: end_of_archives(c, workspace_id))
         return None if before is None or (since or 0) >= before else before
 
     async def archives(self, before: int | None, limit: int) -> Sequence[Archive]:
-        """Up to `limit` archives, the newest first, before one of them by its number."""
+        """Up to `limit` archives, the newest first, before the one with a given number."""
         return await self._database.read(lambda c: list_archives(c, before, limit))
 
     async def export(
@@ -77,7 +77,7 @@ class Accounts:
     ) -> AsyncIterator[Sequence[AccountEntry]]:
         """Every entry booked from `since` and before `until` (ms), the oldest first, in pages.
 
-        What is booked after the first page was asked for is in none of them.
+        Entries booked after the first page was requested are left out.
         """
         last = await self._database.read(lambda c: account.newest_entry(c, workspace_id))
         after = 0
@@ -91,7 +91,7 @@ class Accounts:
             after = within[-1].id
 
     async def export_all(self, since: int | None, until: int | None) -> AsyncIterator[Sequence[LedgerLine]]:
-        """The entries of all workspaces, as `export` has those of one."""
+        """The entries of all workspaces, in the same way as `export`."""
         last, after = await self._database.read(ledger.newest_entry), 0
         while page := await self._database.read(
             partial(ledger.lines_after, since=since, until=until, after=after, last=last)
@@ -100,7 +100,7 @@ class Accounts:
             after = page[-1].id
 
     async def statement(self, workspace_id: str, month: str | None) -> tuple[str, MonthStatement]:
-        """A month, the current one where none is named, and its statement; BadMonthError."""
+        """The statement of a month, the current one if none is given, with that month; BadMonthError."""
         today = self._clock.today()
         found = _MONTH.fullmatch(month or today.strftime("%Y-%m"))
         if found is None or int(found["year"]) == 0:
@@ -118,9 +118,9 @@ class Accounts:
         last: str | None,
         by: str | None,
     ) -> UsageOfMany:
-        """What some workspaces have used, None for all, or one key of theirs; BadUsageQueryError, NotADateError.
+        """The usage of some workspaces, None for all, or of one of their keys; BadUsageQueryError, NotADateError.
 
-        `by` are some of day, model, key and workspace with commas between them.
+        `by` are some of day, model, key and workspace, separated by commas.
         """
         parts = [part.strip() for part in (by or "day,model").split(",") if part.strip()]
         rest = ",".join(part for part in parts if part != WORKSPACE)
@@ -135,7 +135,7 @@ class Accounts:
         return UsageOfMany(query, rows)
 
     async def proof(self) -> AuditReport:
-        """Prove the books, once at a time."""
+        """Prove the books; callers at the same time share one proof."""
         async with self._auditing:
             return await audit(self._database)
 

@@ -1,7 +1,7 @@
-"""Alerts: the channels of workspaces, and telling each alert by each channel until it is heard or was tried enough.
+"""Alerts: the channels of workspaces, and the delivery of each alert, with a bounded number of attempts.
 
-A delivery is claimed for a time, made, and recorded, as webhooks of runs are (`operations/runs/webhooks.py`): when a
-server dies in between, it is made again under the same name.
+A delivery is claimed for a time, made, and recorded, like webhooks of runs (`operations/runs/webhooks.py`). If a server
+dies in between, it is made again under the same name.
 """
 
 import random
@@ -59,9 +59,9 @@ __all__ = [
 ]
 
 SignWith: TypeAlias = Callable[[str, int], Awaitable[Sequence[bytes]]]
-"""The secrets that sign webhooks of a workspace (by id) at a time (ms), the newest first."""
+"""Returns the secrets that sign a workspace's webhooks (by its id) at a time (ms), the newest first."""
 LEASE_MS: Final = 120_000
-"""How long a claimed delivery is left alone: a try, and time to record it even on a slow database."""
+"""The lease of a claimed delivery: an attempt, and time to record it even on a slow database."""
 _SECONDS: Final = 15.0
 _KEPT_MS: Final = 400 * DAY_MS
 _ANSWER_BYTES: Final = 64 * 1024
@@ -71,7 +71,7 @@ _ENDING: Final = 4
 
 
 class BadChannelError(Exception):
-    """An alert channel cannot be made so; `field` is what is wrong with it."""
+    """An alert channel is not valid; `field` says what is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -79,7 +79,7 @@ class BadChannelError(Exception):
 
 
 class AlertChannels:
-    """The alert channels of workspaces, for those who look after one.
+    """The alert channels of workspaces, as their owners see and change them.
 
     `allows` says which addresses webhooks may lead to; `can_mail` whether there is a mail server.
     """
@@ -98,7 +98,7 @@ class AlertChannels:
         return await self._database.read(lambda c: alerts.list_channels(c, workspace_id))
 
     async def add(self, workspace_id: str, kind: ChannelKind, target: str, by: Actor) -> Channel:
-        """Add a channel, whose address is kept sealed; BadChannelError."""
+        """Add a channel, whose address is stored sealed; BadChannelError."""
         shown, id_ = self._check(kind, target), new_id()
         sealed = self._sealer.seal(workspace_id, name_of(id_), target)
         channel = Channel(id_, workspace_id, kind, sealed, shown, self._clock.now_ms())
@@ -111,13 +111,13 @@ class AlertChannels:
         return channel
 
     async def delete(self, workspace_id: str, channel_id: str, by: Actor) -> None:
-        """Delete a channel, and what was still to be told by it; UnknownChannelError."""
+        """Delete a channel and its pending deliveries; UnknownChannelError."""
         work = partial(alerts.delete_channel, workspace_id=workspace_id, channel_id=channel_id)
         act = Act("alert_channel.deleted", workspace_id, channel_id)
         await self._database.write(with_entry(work, by, lambda _: act, self._clock.now_ms()))
 
     async def test(self, workspace_id: str, channel_id: str, by: Actor) -> None:
-        """Tell a test by one channel; what becomes of it is among the alerts. UnknownChannelError."""
+        """Send a test alert by one channel; its outcome is listed with the alerts. UnknownChannelError."""
         if not any(one.id == channel_id for one in await self.list_channels(workspace_id)):
             raise UnknownChannelError(channel_id)
         now = self._clock.now_ms()
@@ -127,11 +127,11 @@ class AlertChannels:
         await self._database.write(with_entry(work, by, lambda _: act, now))
 
     async def list_alerts(self, workspace_id: str, before: int | None, limit: int) -> list[ToldAlert]:
-        """Up to `limit` alerts of a workspace with their deliveries, the newest first; those before one of them."""
+        """Up to `limit` alerts of a workspace with their deliveries, the newest first, before a given one."""
         return await self._database.read(lambda c: alerts.list_alerts(c, workspace_id, before, limit))
 
     def _check(self, kind: ChannelKind, target: str) -> str:
-        """What may be shown of an address; BadChannelError for one that cannot be told anything."""
+        """The part of an address that may be shown; BadChannelError for an address that cannot be used."""
         if len(target) > TARGET_CHARACTERS_MAX:
             raise BadChannelError("target", f"An address has at most {TARGET_CHARACTERS_MAX} characters.")
         if kind is ChannelKind.EMAIL:
@@ -147,9 +147,10 @@ class AlertChannels:
 
 
 class AlertTeller:
-    """Tells alerts that are due, and finds days that are unlike the usual.
+    """Delivers alerts that are due, and finds days with unusual spending.
 
-    `transport` refuses addresses that are not public, as webhooks of runs do; `sign` gives the secrets of a workspace.
+    `transport` refuses addresses that are not public, as for webhooks of runs; `sign` returns the secrets of a
+    workspace.
     """
 
     def __init__(
@@ -176,10 +177,10 @@ class AlertTeller:
         self._jitter = jitter
 
     async def claim(self, limit: int) -> Sequence[DueAlert]:
-        """Claim up to `limit` deliveries that are due, for LEASE_MS. None while the database is away."""
+        """Claim up to `limit` deliveries that are due, for LEASE_MS. None while the database is unavailable."""
         now = self._clock.now_ms()
         try:
-            # Looking first costs no write lock, and this is asked every second.
+            # This is called every second; a read comes first because it takes no write lock.
             due_at = await self._database.read(alerts.next_due)
             if due_at is None or due_at > now:
                 return ()
@@ -189,20 +190,20 @@ class AlertTeller:
             return ()
 
     async def deliver(self, due: DueAlert) -> None:
-        """Make one try of a claimed delivery and record it. Raises nothing but cancellation."""
+        """Make one attempt at a claimed delivery and record it. Raises nothing but cancellation."""
         try:
             done = await self._try(due)
             left = after_try(due.tries + 1, done, self._clock.now_ms(), self._jitter())
             result = TellingResult(done.status, done.error, left.next_at, left.delivered_at, left.gave_up_at)
             if await self._database.write(lambda c: alerts.record_try(c, due, result)):
                 self._report(due, result)
-        except DatabaseUnavailableError as error:  # told again when its lease has run out
+        except DatabaseUnavailableError as error:  # sent again after its lease has run out
             self._observe(DatabaseTrouble("record an alert", str(error)))
-        except Exception as error:  # noqa: BLE001 -- a bug met with one delivery must not keep the others from theirs
+        except Exception as error:  # noqa: BLE001 -- a bug in one delivery must not prevent the others
             self._observe(UnexpectedError(f"tell alert {due.alert.id}", error))
 
     async def forget(self) -> int:
-        """Delete a batch of alerts that were kept long enough; how many, 0 when there are none left."""
+        """Delete a batch of alerts that were kept long enough; returns how many, 0 when none are left."""
         before = self._clock.now_ms() - _KEPT_MS
         try:
             return await self._database.write(lambda c: alerts.forget_alerts(c, before, _FORGOTTEN_AT_ONCE))
@@ -211,7 +212,7 @@ class AlertTeller:
             return 0
 
     async def look_for_unusual_days(self) -> None:
-        """Make an alert, once a day, for each workspace with a channel that has spent far more than it usually does."""
+        """Once a day, make an alert for each workspace with a channel that has spent far more than usual."""
         try:
             after = ""
             while found := await self._database.read(
@@ -235,7 +236,7 @@ class AlertTeller:
         await self._database.write(lambda c: alerts.tell(c, [alert]))
 
     async def _try(self, due: DueAlert) -> Try:
-        """Tell once. What the receiver says beside its status is thrown away."""
+        """Make one attempt. The receiver's answer is discarded, except for its status."""
         began, status, word = self._clock.now_ms(), None, None
         try:
             target = self._sealer.open(due.channel.workspace_id, name_of(due.channel.id), due.channel.sealed)
@@ -280,7 +281,7 @@ class AlertTeller:
 
 
 def name_of(channel_id: str) -> str:
-    """What the address of a channel is called when it is sealed (`storage/accounts/sealed_rows.py`)."""
+    """The name under which a channel's address is sealed (`storage/accounts/sealed_rows.py`)."""
     return f"alert channel {channel_id}"
 
 

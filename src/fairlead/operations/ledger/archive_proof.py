@@ -1,6 +1,6 @@
-"""Proving archives by their files: they are what was moved, each run in them adds up, and with them so does the usage.
+"""Proves archives by their files: they contain what was moved, each of their runs adds up, and usage agrees with them.
 
-Without the files `fairlead audit` proves the chain of records, and every balance by their sums.
+Without the files, `fairlead audit` proves the chain of records, and every balance by the sums in them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _FINDINGS_MAX: Final = 100
 
 
 class ArchiveProof(msgspec.Struct, frozen=True):
-    """What was read, what cannot be, and which files of the folder no record names."""
+    """What was read, what disagrees, and which files of the folder no record names."""
 
     totals: dict[str, int]
     findings: list[dict[str, object]]
@@ -36,12 +36,12 @@ class ArchiveProof(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether the archives are right. A strange file is no fault: an interrupted command leaves one."""
+        """Whether the archives are right. An unknown file is no error: an interrupted command leaves one."""
         return not self.findings
 
 
 async def prove_archives(database: Database, folder: Path) -> ArchiveProof:
-    """Read every archive of a folder and prove it against its record; ArchiveFileError where the folder is none."""
+    """Read every archive of a folder and prove it against its record; ArchiveFileError if there is no such folder."""
     present = files_of(folder)
     prover = _Prover(database, folder)
     recorded = await database.read(archives.every_archive)
@@ -64,7 +64,7 @@ class _Prover:
         self.runs = 0
         self.entries = 0
         self.is_complete = True
-        """Whether every file could be read, without which usage proves nothing."""
+        """Whether every file could be read; otherwise usage cannot be proven."""
 
     async def prove(self, archive: Archive) -> None:
         """Prove one archive; what is wrong with it is among the findings afterwards."""

@@ -1,8 +1,8 @@
-"""Moving what ended long ago into archives, and proving that they are what was moved (M-06).
+"""Moves what ended long ago into archives, and proves that they contain it (M-06).
 
-The order makes it safe to be killed anywhere: the file is durable before the record is, the record before any row is
-deleted, and rows are deleted in batches of which each adds to the sums of the record in its own transaction. Done
-again, it goes on with the file that is recorded, read back from the disk.
+The order makes it safe to be killed at any point: the file is durable before its record, and the record before any row
+is deleted. Rows are deleted in batches, each of which adds to the sums of the record in its own transaction. A second
+call continues with the file that is recorded, as read back from disk.
 """
 
 import asyncio
@@ -45,27 +45,27 @@ __all__ = [
 _RUNS_PER_FILE: Final = 50_000
 _PAGE: Final = 500
 _LOOKED_AT: Final = 20_000
-"""Runs that are looked at in one read before anything is archived."""
+"""How many runs one read examines before anything is archived."""
 _BATCH: Final = 100
-"""Runs that are deleted in one transaction, with some ten rows each: a server waits a few milliseconds for it."""
+"""How many runs are deleted in one transaction, with some ten rows each: a server waits a few milliseconds for it."""
 _PAUSE_SECONDS_MAX: Final = 1.0
 
 
 class BadArchiveDateError(Exception):
-    """What ended before a date cannot be archived; the text says why, and which date could be."""
+    """What ended before the date cannot be archived; the text says why, and which date is possible."""
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """What an archive has moved out of the database."""
+    """How much an archive has moved out of the database."""
 
     archive: Archive
     resumed: bool
 
 
 class Archiver:
-    """Archives the runs that ended before a date into files of a folder.
+    """Moves the runs that ended before a date into files of a folder.
 
-    `tell` hears of every archive that is done. Times are those of `clock`.
+    `tell` is called with every archive that is done. Times come from `clock`.
     """
 
     def __init__(
@@ -88,9 +88,10 @@ class Archiver:
         self._batch = batch
 
     async def archive(self, before: datetime.date) -> int:
-        """Archive; how many runs were moved. BadArchiveDateError, ArchiveFileError, and those of storage.archives.
+        """Archive the runs that ended before a date; returns how many were moved.
 
-        What an earlier call has left unfinished is finished first, whatever its date was.
+        An archive that an earlier call left unfinished is finished first, whatever its date was. BadArchiveDateError,
+        ArchiveFileError, and the errors of storage.archives.
         """
         with locked_folder(self._folder):
             moved = await self._finish_earlier()
@@ -101,9 +102,9 @@ class Archiver:
             return moved + await self._archive_all(start_of(before))
 
     async def archive_older_than(self, days: int) -> tuple[datetime.date, int]:
-        """Archive what ended more than so many days ago, or as much of it as may be; before which date, and how much.
+        """Archive runs that ended more than some days ago; returns the date that applied, and what was moved.
 
-        For machines that do it regularly: nothing is refused.
+        For regular calls by a machine: if not all of them can be archived, it archives what it can.
         """
         with locked_folder(self._folder):
             moved = await self._finish_earlier()
@@ -119,7 +120,7 @@ class Archiver:
             )
 
     async def _look(self, before: int) -> tuple[datetime.date, list[Blocker]]:
-        """The latest date up to `before` (ms) that could be archived, and what keeps it from being `before`."""
+        """The latest possible date up to `before` (ms), and what prevents a later one."""
         blockers = await self._database.read(lambda c: archives.live_before(c, before))
         kept, earliest, after, now = 0, before, "", self._clock.now_ms()
         while True:
@@ -135,7 +136,7 @@ class Archiver:
         return day_of(min([before, *(one.earliest for one in blockers)])), blockers
 
     async def _finish_earlier(self) -> int:
-        """Delete the rest of the rows of an archive that was recorded and not finished; how many runs it was."""
+        """Delete the remaining rows of an archive that was recorded and not finished; returns how many runs."""
         newest = await self._database.read(lambda c: archives.list_archives(c, None, 1))
         if not newest or newest[0].finished_at is not None:
             return 0
@@ -152,7 +153,7 @@ class Archiver:
         return moved
 
     async def _write(self, before: int, after: str) -> Archive | None:
-        """Write the next file and record it; None where nothing is left to archive."""
+        """Write the next file and record it; None if nothing is left to archive."""
         page = await self._page(before, after, self._runs_per_file)
         if not page:
             return None
@@ -171,7 +172,7 @@ class Archiver:
         return archive
 
     async def _write_file(self, before: int, page: list[ArchivedRun]) -> tuple[Archive, Sequence[ArchiveSums]]:
-        """Write a file that begins with a page of runs; its record without the checksum, and its sums. OSError."""
+        """Write a file that begins with a page of runs; returns its record without checksum, and its sums. OSError."""
         newest = await self._database.read(lambda c: archives.list_archives(c, None, 1))
         number, previous = (newest[0].number + 1, newest[0].checksum) if newest else (1, FIRST)
         tally, first = Tally(), page[0].run["id"]
@@ -207,7 +208,7 @@ class Archiver:
         return await self._database.read(lambda c: archives.page_of_runs(c, before, after, min(most, _PAGE)))
 
     async def _move(self, archive: Archive) -> int:
-        """Delete what an archive holds, as its file says when it is read back; how many runs were left to delete."""
+        """Delete the rows that an archive contains, as read back from its file; returns how many runs were left."""
         path = self._folder / archive.file
         if not path.exists():
             raise ArchiveFileError(
@@ -220,14 +221,14 @@ class Archiver:
         for batch in _batches(archived_runs(path), self._batch):
             began = loop.time()
             moved += await self._database.write(partial(archives.move_runs, number=archive.number, batch=batch))
-            await asyncio.sleep(min(_PAUSE_SECONDS_MAX, loop.time() - began))  # servers write as long as this does
+            await asyncio.sleep(min(_PAUSE_SECONDS_MAX, loop.time() - began))  # servers write while this runs
         now = self._clock.now_ms()
         await self._database.write(lambda c: archives.finish_archive(c, archive, now))
         return moved
 
 
 async def list_archives(database: Database, before_number: int | None, limit: int) -> list[Archive]:
-    """Up to `limit` archives, the newest first, before the archive of a number; None for the newest."""
+    """Up to `limit` archives, the newest first, before the archive with a number, or from the newest."""
     return await database.read(lambda c: archives.list_archives(c, before_number, limit))
 
 

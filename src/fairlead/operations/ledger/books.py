@@ -1,4 +1,4 @@
-"""The books for people: what was booked, and the proof that it adds up."""
+"""The books for people: the entries of the ledger, and the proof that they add up."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,11 +20,11 @@ _LOST_SHOWN: Final = 100
 
 
 class ExportError(Exception):
-    """Entries could not be written where they were exported to; its cause is the error of the file."""
+    """The entries could not be written to their target; its cause is the error of the file."""
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """What an audit found: how much it looked at, what cannot be, and which runs were given up."""
+    """The findings of an audit: how much was checked, what disagrees, and which runs were lost."""
 
     totals: dict[str, int]
     disagreements: list[dict[str, object]]
@@ -32,7 +32,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether the books are right. Lost runs are listed, but are not a disagreement: their holds were voided."""
+        """Whether the books are right. Lost runs are listed, but are no disagreement: their holds were voided."""
         return not self.disagreements
 
 
@@ -44,7 +44,7 @@ async def audit(database: Database) -> AuditReport:
 
 
 async def entries(database: Database, workspace: str, limit: int) -> tuple[list[dict[str, object]], int | None]:
-    """The newest entries of a workspace (by name or id), oldest first, and before which time others were archived.
+    """The newest entries of a workspace (by name or id), oldest first, and the time before which others were archived.
 
     UnknownWorkspaceError.
     """
@@ -64,12 +64,12 @@ async def export(
     write: Callable[[Sequence[LedgerLine]], None],
     archives: Path | None = None,
 ) -> int | None:
-    """Hand the entries of a workspace (by name or id; None for all) to `write`, oldest first, a page at a time.
+    """Pass the entries of a workspace (by name or id; None for all) to `write`, oldest first, a page at a time.
 
-    Booked from `since` and before `until` (ms); None bounds nothing. All pages are of one moment: whatever is booked
-    meanwhile is in none of them. With the folder `archives` the entries in its files are among them; without it the
-    answer is the time (ms) before which entries are missing because they were archived, None where none is.
-    UnknownWorkspaceError, ExportError, ArchiveFileError.
+    Entries booked from `since` and before `until` (ms); None bounds nothing. All pages are of one moment: what is
+    booked meanwhile is in none of them. With the folder `archives` the entries in its files are included; without it
+    the result is the time (ms) before which archived entries are missing, None if none are. UnknownWorkspaceError,
+    ExportError, ArchiveFileError.
     """
 
     def work(connection: Transaction) -> int | None:
@@ -81,7 +81,7 @@ async def export(
         for page in pages:
             try:
                 write(page)
-            except OSError as error:  # which is not the database's, to whom it would be put down
+            except OSError as error:  # not an error of the database, to which it would be attributed
                 raise ExportError(error.strerror or str(error)) from error
         if archives is not None:
             return None

@@ -1,4 +1,4 @@
-"""Budgets of workspaces, teams, keys and models: listed, made, changed and deleted."""
+"""Budgets of workspaces, teams, keys and models: listed, created, changed and deleted."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -48,7 +48,7 @@ _PERCENTS: Final = range(1, PERCENT_MAX + 1)
 
 
 class BadBudgetError(Exception):
-    """A budget cannot be made so; `field` is what is wrong with it."""
+    """A budget is not valid; `field` says what is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class BadBudgetError(Exception):
 
 
 class BudgetDraft(msgspec.Struct, frozen=True):
-    """What somebody wants as a budget; `subject` is a team, the id of a key or of a model, empty for the workspace."""
+    """A requested budget; `subject` is a team or the id of a key or of a model, empty for the whole workspace."""
 
     scope: BudgetScope
     subject: str
@@ -68,7 +68,7 @@ class BudgetDraft(msgspec.Struct, frozen=True):
 async def list_budgets(
     database: Database, workspace_id: str, clock: Clock, before: str | None, limit: int
 ) -> list[BudgetRecord]:
-    """Up to `limit` budgets of a workspace as they are today, the newest first, those made before one of them."""
+    """Up to `limit` budgets of a workspace with today's figures, the newest first, before a given one."""
     today = clock.today()
     return await database.read(lambda c: budgets.list_budgets(c, workspace_id, today, before, limit))
 
@@ -76,7 +76,7 @@ async def list_budgets(
 async def create_budget(
     database: Database, workspace_id: str, draft: BudgetDraft, by: Actor, clock: Clock
 ) -> BudgetRecord:
-    """Make a budget, which begins with what its period has cost so far.
+    """Create a budget, which begins with what its period has cost so far.
 
     BadBudgetError, BudgetTakenError, TooManyBudgetsError.
     """
@@ -101,7 +101,7 @@ async def create_budget(
 async def change_budget(
     database: Database, workspace_id: str, budget_id: str, changes: BudgetChanges, by: Actor, clock: Clock
 ) -> BudgetRecord:
-    """Change a budget; runs that were admitted go on. BadBudgetError, BudgetTakenError, UnknownBudgetError."""
+    """Change a budget; admitted runs continue. BadBudgetError, BudgetTakenError, UnknownBudgetError."""
     _check_figures(changes.limit or 0, changes.thresholds or ())
     today, told = clock.today(), msgspec.to_builtins(changes)
     act = Act("budget.changed", workspace_id, budget_id, {name: one for name, one in told.items() if one is not None})

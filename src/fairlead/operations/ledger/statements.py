@@ -1,4 +1,4 @@
-"""The statement of a run: everything that explains what it came to."""
+"""The statement of a run: everything that explains its price."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,7 @@ class UnknownRunError(Exception):
 class Statement(msgspec.Struct, frozen=True):
     """One run in full. Times in ms since 1970, money in 10^-8 dollars; lists are oldest first.
 
-    `legs` are the providers it went to, each with what was held for it there; `webhook` is None where nobody is told
-    of its end.
+    `legs` are the providers it went to, each with the hold there; `webhook` is None if the run has none.
     """
 
     run: dict[str, object]
@@ -33,7 +32,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 async def statement(database: Database, run_id: str) -> Statement:
-    """State the account of a run; UnknownRunError."""
+    """The statement of a run; UnknownRunError."""
     found = await database.read(lambda c: statements.rows_of_run(c, run_id))
     if found is None:
         raise UnknownRunError(run_id)
@@ -65,10 +64,10 @@ def _describe(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _legs(run: Mapping[str, object], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
-    """The providers a run went to: the hold is the first, every raise a further one.
+    """The providers a run went to: the first with the hold, then one for every raise.
 
-    A raise names the provider before and the one after it ("redirected from … to …"); a run without one has the only
-    provider there is.
+    A raise names the provider before and after it ("redirected from … to …"); a run without a raise has only one
+    provider.
     """
     legs: list[dict[str, object]] = []
     held = 0

@@ -1,4 +1,4 @@
-"""What a workspace has used, by day, model and key."""
+"""The usage of a workspace, by day, model and key."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ from fairlead.storage.ledger.usage import usage_of
 
 
 class UsageReport(msgspec.Struct, frozen=True):
-    """What was asked for, what was found, in order, and its sum."""
+    """A query, its rows in order, and their sum."""
 
     query: UsageQuery
     rows: list[Usage]
@@ -27,13 +27,13 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class UsageReader(msgspec.Struct, frozen=True):
-    """Reports to callers."""
+    """Reports usage to callers."""
 
     database: Database
     clock: Clock
 
     async def report(self, workspace_id: str, first: str | None, last: str | None, by: str | None) -> UsageReport:
-        """Report what a workspace has used; FaultError with InvalidInput or ServiceUnavailable."""
+        """The usage of a workspace; FaultError with InvalidInput or ServiceUnavailable."""
         try:
             return await _report(self.database, workspace_id, usage_query(first, last, by, self.clock.today()))
         except (BadUsageQueryError, NotADateError) as error:
@@ -43,7 +43,10 @@ class UsageReader(msgspec.Struct, frozen=True):
 
 
 async def report_usage(database: Database, workspace: str, query: UsageQuery) -> UsageReport:
-    """Report what a workspace (by name or id) has used; UnknownWorkspaceError, BadUsageQueryError for too much."""
+    """The usage of a workspace (by name or id).
+
+    UnknownWorkspaceError; BadUsageQueryError if the result is too large.
+    """
     return await _report(database, await database.read(lambda c: workspaces.workspace_id_of(c, workspace)), query)
 
 

@@ -105,9 +105,9 @@ class NodeArchives:
         return Announced(announced, self._links.sign(id_, until, caller.workspace_id, _UPLOAD))
 
     async def receive(self, id_: str, link: Mapping[str, str], send_to: Callable[[_Sink], Awaitable[None]]) -> None:
-        """Keep the archive of an announced version, and publish that; the same archive again changes nothing.
+        """Keep the archive of an announced version, and publish the version; the same archive again changes nothing.
 
-        FaultError(Forbidden) for a link that is not good, by the parts of its query. `send_to` has the bytes written.
+        FaultError(Forbidden) for an invalid link, given by the parts of its query. `send_to` has the bytes written.
         """
         parts = LinkParts(id=id_, **link)
         now = self._clock.now_ms()

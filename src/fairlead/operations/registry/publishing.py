@@ -1,4 +1,4 @@
-"""Publishing nodes: publishers, nodes and versions made, read and deleted; bans by the operator; installs."""
+"""Publishing nodes: publishers, nodes and versions created, read and deleted; bans by the operator; installations."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -44,22 +44,22 @@ __all__ = ["UnknownEntryError"]
 _PLACE_DIGITS_MAX: Final = 9
 T = TypeVar("T")
 COUNTED_PER_HOUR: Final = 60
-"""Installations that an address may count in an hour, on each server."""
+"""How many installations of an address count in an hour, on each server."""
 ADDRESSES_MAX: Final = 10_000
-"""Addresses whose installations are counted in an hour; those that come later count no more until the next one."""
+"""How many addresses are counted in an hour; installations of later ones do not count until the next hour."""
 _HOUR_MS: Final = 3_600_000
 _HOST_NETWORK_BITS: Final = 64
 
 
 class RegistryPage(msgspec.Struct, Generic[T], frozen=True):
-    """Some entries of a list, and behind which position the next ones are; None on the last page."""
+    """Some entries of a list, and the position after which the next ones are; None on the last page."""
 
     entries: Sequence[T]
     after: str | None
 
 
 class CountedPage(RegistryPage[PublishedNode], frozen=True):
-    """A page of nodes, how many there are in all, and how many of them stand before it."""
+    """A page of nodes, the number of all nodes, and how many of them come before the page."""
 
     total: int
     before: int
@@ -68,8 +68,8 @@ class CountedPage(RegistryPage[PublishedNode], frozen=True):
 class Registry:
     """The registry of one installation.
 
-    What is changed takes a caller, what is read is everybody's. Every method may raise RegistryFaultError, and
-    FaultError where the database is away or a position is none.
+    Changes need a caller; everybody may read. Every method may raise RegistryFaultError, and FaultError if the database
+    is unavailable or a position is invalid.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -78,7 +78,7 @@ class Registry:
         self._install_limits = InstallLimits(clock)
 
     async def create_publisher(self, caller: Caller, entry: PublisherEntry) -> Publisher:
-        """Make a publisher that belongs to the caller's workspace (G-03)."""
+        """Create a publisher that belongs to the caller's workspace (G-03)."""
         require(refuse_entry(entry))
         actor, now = actor_of(caller), self._clock.now_ms()
         return await self._write(
@@ -86,7 +86,7 @@ class Registry:
         )
 
     async def change_publisher(self, caller: Caller, publisher_id: str, entry: PublisherEntry) -> Publisher:
-        """Put what a publisher says of itself in the place of what it said; its id stays."""
+        """Replace the description of a publisher; its id stays."""
         check_id(Kind.PUBLISHER, publisher_id)
         require(refuse_entry(entry))
         if entry.id != publisher_id:
@@ -101,7 +101,10 @@ class Registry:
         await self._write(lambda c: registry.delete_publisher(c, actor, publisher_id, now))
 
     async def create_node(self, caller: Caller, publisher_id: str, entry: NodeEntry) -> PublishedNode:
-        """Make a node of a publisher of the caller's (G-03); it has no versions, though numbers may be reserved."""
+        """Create a node of one of the caller's publishers (G-03).
+
+        It has no versions, though version numbers may be reserved.
+        """
         require(refuse_entry(entry))
         check_id(Kind.PUBLISHER, publisher_id)
         actor, now = actor_of(caller), self._clock.now_ms()
@@ -120,7 +123,7 @@ class Registry:
     async def publish_version(
         self, caller: Caller, publisher_id: str, node_id: str, entry: VersionEntry
     ) -> NodeVersion:
-        """Add a version to a node; its number must never have been one's of this node."""
+        """Add a version to a node; the node must never have had a version with this number."""
         require(refuse_entry(entry))
         check_id(Kind.PUBLISHER, publisher_id)
         check_id(Kind.NODE, node_id)
@@ -151,9 +154,9 @@ class Registry:
         return _require(await self._read(lambda c: registry.find_node(c, node_id)), Kind.NODE, node_id)
 
     async def nodes(self, search: str, after: str | None, limit: int, offset: int = 0) -> CountedPage:
-        """A page of the nodes that have all words of a text in what they say of themselves, by id.
+        """A page of the nodes whose descriptions contain all words of a text, by id.
 
-        It begins behind `offset` more of them.
+        The first `offset` of them are skipped.
         """
         words, start = words_of(search), _id_after(after)
 
@@ -168,9 +171,9 @@ class Registry:
     async def install(
         self, node_id: str, version: str | None, address: IPv4Address | IPv6Address | None = None
     ) -> NodeVersion:
-        """A version of a node, the one published last where none is named; its installation counts (K-08).
+        """A version of a node, the last published one if none is named; the installation is counted (K-08).
 
-        That of an address which has counted too many in this hour is answered and does not count.
+        If its address has reached the limit of this hour, the installation is answered but not counted.
         """
         check_id(Kind.NODE, node_id)
         if version is not None and not is_version(version):
@@ -197,7 +200,7 @@ class Registry:
         return _page(await self._read(work), limit, lambda node: node.id)
 
     async def versions(self, node_id: str, after: str | None, limit: int) -> RegistryPage[NodeVersion]:
-        """A page of the versions of a node, the one published last first."""
+        """A page of the versions of a node, the last published one first."""
         check_id(Kind.NODE, node_id)
         before = _place_before(after)
 
@@ -223,7 +226,7 @@ class Registry:
 async def set_banned(
     database: Database, kind: Kind, id_: str, clock: Clock, *, banned: bool, by: rights.Actor = rights.SERVER
 ) -> bool:
-    """Ban a publisher or a node, or end its ban; False when nothing has changed. UnknownEntryError."""
+    """Ban a publisher or a node, or end its ban; False if nothing changes. UnknownEntryError."""
     now = clock.now_ms()
     act = Act(f"registry.{'banned' if banned else 'unbanned'}", target=id_, detail={"kind": kind.value})
     work = partial(registry.set_banned, kind=kind, id_=id_, now=now, banned=banned)
@@ -233,17 +236,20 @@ async def set_banned(
 async def list_acts(
     database: Database, publisher_id: str | None, limit: int, before: int | None = None
 ) -> list[dict[str, object]]:
-    """The list of acts, the newest first: on one publisher and its nodes, or on all; before an act, by its id."""
+    """The acts on one publisher and its nodes, or on all, the newest first, before a given act.
+
+    An act is given by its id.
+    """
     return await database.read(lambda c: registry.list_acts(c, publisher_id, limit, before))
 
 
 def actor_of(caller: Caller) -> Actor:
-    """Who a caller is in the list of acts."""
+    """The caller as the list of acts names them."""
     return Actor(caller.workspace_id, caller.key_id, caller.subject)
 
 
 def check_id(kind: Kind, id_: str) -> None:
-    """Go no further with what nothing can be called; RegistryFaultError(NotThere)."""
+    """Refuse an id that nothing can have; RegistryFaultError(NotThere)."""
     if not is_registry_id(id_):  # nothing is called so
         raise RegistryFaultError(NotThere(kind, id_))
 
@@ -274,7 +280,7 @@ def _page(found: Sequence[T], limit: int, position: Callable[[T], str]) -> Regis
 
 
 class InstallLimits:
-    """Says of each installation whether it may still count; hours are those of the clock."""
+    """Decides for each installation whether it is counted; hours are those of the clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -282,9 +288,9 @@ class InstallLimits:
         self._counted: dict[str, int] = {}
 
     def may_count(self, address: IPv4Address | IPv6Address | None) -> bool:
-        """Whether an installation from an address counts; None where the address is not known.
+        """Whether an installation from an address is counted; the address is None if it is unknown.
 
-        Addresses of IPv6 are taken by the network of 64 bits that a subscriber is given.
+        An IPv6 address stands for its network of 64 bits, which is what a subscriber is given.
         """
         hour = self._clock.now_ms() // _HOUR_MS
         if hour != self._hour:

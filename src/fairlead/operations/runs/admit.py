@@ -1,4 +1,4 @@
-"""Admission: what is decided of a checked call before a partner is asked, ending in one durable entry."""
+"""Admission: what is decided about a checked call before a partner is called, ending in one durable entry."""
 
 from collections.abc import Collection
 from typing import Final
@@ -60,13 +60,13 @@ _UNCONFIRMED: Final = (
     "The request cannot be recorded right now, or that it was is not confirmed; "
     "send it again with the same Idempotency-Key."
 )
-"""A commit whose answer was lost leaves a request in the queue that its caller cannot name: his key can."""
+"""A commit whose answer was lost leaves a queued run whose id the caller does not know; the caller's key finds it."""
 
 
 class RunCommand(msgspec.Struct, frozen=True):
-    """What a call sends with its headers; `content` is the body's bytes, forwarded as they are.
+    """What a call sends with its headers; `content` is the body's bytes, forwarded unchanged.
 
-    `base_url` is how the caller reached us, for the links that are made for him.
+    `base_url` is how the caller reached us, for links in the answer.
     """
 
     run_id: str
@@ -77,11 +77,11 @@ class RunCommand(msgspec.Struct, frozen=True):
 
 
 class AdmittedRun(msgspec.Struct, frozen=True):
-    """A run that holds its money and its slot: what its execution needs.
+    """A run that has its hold and its slot, with everything its execution needs.
 
-    It goes on with the `work` that its partner has, where there is some. `committed` is what the workspace is committed
-    to where that is capped; `credential` the caller's own (R-17). An `is_unwanted` one was cancelled before. Only the
-    first attempt of a synchronous one knows its `api_key_id`, None also for a token.
+    It continues the `work` that its partner has, if there is any. `committed` is the committed spend of the workspace
+    if that is capped; `credential` is the caller's own (R-17). A run that `is_unwanted` was cancelled before.
+    `api_key_id` is known only to the first attempt of a synchronous run, and None for a token.
     """
 
     run_id: str
@@ -109,7 +109,7 @@ class AdmittedRun(msgspec.Struct, frozen=True):
 
 
 class Queued(msgspec.Struct, frozen=True):
-    """A run that was put into its queue, with what its estimate is made of; only its id where it was there before."""
+    """A run that was put into its queue, with the data for its estimate; only its id if it was there before."""
 
     run_id: str
     position: int | None = None
@@ -127,7 +127,7 @@ class Queued(msgspec.Struct, frozen=True):
 class Admitter:
     """Admits calls that have passed the stage of headers, in the order of refusals of docs/router.md.
 
-    `checks` are both stages, for those who have to pass the first; `pools` say where a queued run is executed.
+    `checks` are both stages, for callers that must pass the first as well; `pools` say where a queued run is executed.
     """
 
     def __init__(
@@ -163,8 +163,8 @@ class Admitter:
     async def admit(self, call: CheckedCall, command: RunCommand) -> AdmittedRun | Answer:
         """Check the body, hold the price and make the intent durable; FaultError with the first refusal.
 
-        A call whose idempotency key has a result is answered with that; one whose key has work that its partner may
-        yet tell the end of goes on with it (R-18).
+        If the call's idempotency key has a result, that is the answer. If it has work whose end its partner may still
+        report, the run continues that work (R-18).
         """
         run = await self._prepare(call, command)
         verdict = await self._write(run, call.caller, None, None, _UNRECORDED)
@@ -185,14 +185,14 @@ class Admitter:
         key = msgspec.structs.replace(run.key, expires_at=earlier.expires_at)
         run = msgspec.structs.replace(run, plan=plan, key=key, work=earlier.work)
         admitted = _accept(run, await self._write(run, caller, None, earlier, _UNRECORDED))
-        if isinstance(admitted, KeyUsed):  # another call with the key was quicker
+        if isinstance(admitted, KeyUsed):  # another call with the same key was first
             raise FaultError(StillRunning())
         return admitted
 
     async def enqueue(self, call: CheckedCall, command: RunCommand, ticket: QueueTicket) -> Queued:
-        """Check the body, hold the price and put the run into its workspace's queue (R-32); FaultError.
+        """Check the body, hold the price and queue the run in its workspace (R-32); FaultError.
 
-        A queued run never falls back, and its partner must be one that names results rather than sends them.
+        A queued run never falls back, and its partner must return links to results, not the results themselves.
         """
         run = await self._prepare(call, command)
         if self._exchange.answers_bytes(run.plan.provider, run.plan.call):
@@ -218,10 +218,10 @@ class Admitter:
         earlier: EarlierWork | None,
         unrecorded: str,
     ) -> Verdict:
-        """Make an admission durable, with its body before it where that is large; FaultError where it cannot be.
+        """Make an admission durable, after its body if that is large; FaultError if that is impossible.
 
-        Where nobody knows whether the entry was kept, its blob may be needed: it is swept if no run names it. That of
-        a run that was refused is gone when this returns, so that the same run may be tried again.
+        If it is unknown whether the entry was kept, its blob may be needed: it is swept if no run names it. The blob of
+        a refused run is deleted before this returns, so that the same run may be tried again.
         """
         plan, request = run.plan, run.request
         content = request.content
@@ -235,7 +235,7 @@ class Admitter:
             server_id=self._server_id,
             hold=plan.quote.amount,
             rate_version=plan.quote.card.label,
-            created_at=self._clock.now_ms(),  # after the blob: an admission that is old and unknown would be a stray
+            created_at=self._clock.now_ms(),  # after the blob: an old time would make it a stray
             request=kept,
             operation=request.asked.operation,
             strict=run.selection.strict,
@@ -257,7 +257,7 @@ class Admitter:
         return verdict
 
     async def _prepare(self, call: CheckedCall, command: RunCommand) -> AdmittedRun:
-        """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
+        """Decide everything about a run before it is recorded; FaultError with the first refusal."""
         caller, model, content = call.caller, call.model, command.content
         if caller.rate_limits:
             self._windows.count_run(caller.rate_limits, model.id)
@@ -296,11 +296,11 @@ class Admitter:
         return self._pools.of_run(run.model.id, run.plan.leg.provider, caller.subscription)
 
     async def _is_replay(self, command: RunCommand) -> bool:
-        """Whether a call's key was used before: telling its result again costs nothing."""
+        """Whether a call's key was used before: repeating its result costs nothing."""
         return command.key is not None and await self._replayer.is_known(command.key)
 
     async def _confirm_exhausted(self, caller: Caller) -> None:
-        """Refuse an empty prepaid workspace before its body is looked at, on its figures of this moment."""
+        """Refuse an empty prepaid workspace before its body is examined, by its present figures."""
         try:
             available = await self._database.read(lambda c: workspaces.available(c, caller.workspace_id))
         except DatabaseUnavailableError as error:
@@ -309,7 +309,7 @@ class Admitter:
             raise FaultError(InsufficientCredits(available=0))
 
     def _first_of(self, selection: Selection, within_reach: Collection[str]) -> tuple[Leg, tuple[Leg, ...]]:
-        """The leg that is tried first where the selected one cannot even be called, and those after it; FaultError."""
+        """The leg to try first, and those after it, if the selected one cannot be called at all; FaultError."""
         leg, fallbacks = selection.leg, selection.fallbacks
         while leg.provider not in within_reach:
             self._observe(ProviderNotConfigured(leg.provider, self._exchange.missing_settings(leg.provider)))
@@ -320,13 +320,13 @@ class Admitter:
         return leg, fallbacks
 
     async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
-        """The caller's own credential; FaultError where it cannot be had, before anything is recorded."""
+        """The caller's own credential; FaultError if it cannot be read, before anything is recorded."""
         text = await self._own_keys.open(caller.workspace_id, plan.provider)
         return self._credentials.own(plan.provider, text)
 
 
 def _accept(run: AdmittedRun, verdict: Verdict) -> AdmittedRun | KeyUsed:
-    """A run that was made durable; FaultError where it may not begin."""
+    """A run whose admission is durable; FaultError if it may not begin."""
     match verdict:
         case None | Superseded():
             return run
@@ -341,5 +341,5 @@ def _accept(run: AdmittedRun, verdict: Verdict) -> AdmittedRun | KeyUsed:
 
 
 def _is_unpaid(call: CheckedCall) -> bool:
-    """Whether a run is made with the caller's own key, which an empty workspace may do as well as any (R-17)."""
+    """Whether a run is made with the caller's own key, which needs no money (R-17)."""
     return call.options.provider is None and call.model.native.provider in call.caller.own_keys

@@ -15,7 +15,7 @@ class AwaitedRuns:
 
     @contextmanager
     def waiting(self, run_id: str, workspace_id: str, pool: str = "") -> Iterator[None]:
-        """Count a run among those that are waited for; the pool is empty where it is not known."""
+        """Count a run as awaited; the pool is empty if it is unknown."""
         run = Released(run_id, workspace_id, pool)
         self._waiting[run] += 1
         try:
@@ -26,5 +26,5 @@ class AwaitedRuns:
                 del self._waiting[run]
 
     def runs(self) -> Sequence[Released]:
-        """The runs that are waited for, whatever state they are in."""
+        """The runs that are awaited, in any state."""
         return list(self._waiting)

@@ -1,4 +1,4 @@
-"""Cancelling a queued run (R-35): at once while it waits, by a request to its partner while it is under way."""
+"""Cancels queued runs (R-35): a waiting one at once, one in progress by a request to its partner."""
 
 import msgspec
 
@@ -27,12 +27,10 @@ class Canceller(msgspec.Struct, frozen=True):
     collectable_ms: int
 
     async def cancel(self, caller: Caller, model_id: str, request_id: str, by: Actor | None = None) -> bool:
-        """Request a run to stop; False when it has ended already. FaultError.
+        """Request a run to stop; False if it has ended already. FaultError.
 
-        The audit log has it where it is done `by` somebody who administers.
-
-        A waiting run ends now and is never dispatched. A started one goes on until its partner confirms the stop:
-        work that the partner completes anyway is billed.
+        If an administrator asks (`by`), it is in the audit log. A waiting run ends now and is never dispatched. A
+        started one continues until its partner confirms the stop: work that the partner completes anyway is billed.
         """
         check_reader(caller, model_id)
         found = await find(self.database, caller, model_id, request_id)

@@ -1,4 +1,4 @@
-"""What callers ask of a queued run: how it stands (R-33), and what it ended in (R-34)."""
+"""The status of queued runs (R-33) and their results (R-34), for callers."""
 
 import msgspec
 
@@ -24,10 +24,10 @@ from fairlead.storage.runs.queue import QueuedRun, queued_run
 
 
 class RequestStatus(msgspec.Struct, frozen=True):
-    """How a queued run stands, and in how many seconds it is worth asking again.
+    """The status of a queued run, and the seconds after which to ask again.
 
-    `position` is how many are ahead of it, only while it waits; `error_type` the bucket that collecting it answers
-    with, only where that is not a result: it failed, or its result was lost.
+    `position` is how many runs are ahead of it, only while it waits. `error_type` is the bucket with which collecting
+    fails, only if it does: the run failed, or its result was lost.
     """
 
     request_id: str
@@ -39,7 +39,7 @@ class RequestStatus(msgspec.Struct, frozen=True):
 
 
 class Collector(msgspec.Struct, frozen=True):
-    """Tells callers of their queued runs, and nobody of another's: those are not found, like those there never were."""
+    """Shows callers their queued runs. Runs of others are not found, as if they did not exist."""
 
     database: Database
     results: Results
@@ -47,7 +47,7 @@ class Collector(msgspec.Struct, frozen=True):
     throughput: Throughput = msgspec.field(default_factory=Throughput)
 
     async def status(self, caller: Caller, model_id: str, request_id: str) -> RequestStatus:
-        """How a queued run stands; FaultError, RequestNotFound(expired) once its result is no longer kept."""
+        """The status of a queued run; FaultError, RequestNotFound(expired) if its result is no longer kept."""
         check_reader(caller, model_id)
         found = await find(self.database, caller, model_id, request_id)
         status = self._status(found)
@@ -57,12 +57,12 @@ class Collector(msgspec.Struct, frozen=True):
         return status if lost is None else msgspec.structs.replace(status, error_type=bucket(lost))
 
     def just_queued(self, caller: Caller, model_id: str, request_id: str, position: int) -> RequestStatus:
-        """How a run stands that was taken into the queue this moment."""
+        """The status of a run that was queued at this moment."""
         wait = retry_after_waiting(position, self.throughput.interval_ms(caller.workspace_id))
         return RequestStatus(request_id, model_id, QueueStatus.IN_QUEUE, wait, position)
 
     async def collect(self, caller: Caller, model_id: str, request_id: str) -> Answer | RequestStatus:
-        """What a queued run ended in, or how it stands while it goes on; FaultError."""
+        """The result of a queued run, or its status while it is in progress; FaultError."""
         check_reader(caller, model_id)
         found, ended = await _look_up(self.database, caller, model_id, request_id, with_end=True)
         if found.finished_at is None:
@@ -98,7 +98,7 @@ class Collector(msgspec.Struct, frozen=True):
 
 
 async def find(database: Database, caller: Caller, model_id: str, request_id: str) -> QueuedRun:
-    """A caller's queued run of a model; FaultError(RequestNotFound) for anything else, whatever it is."""
+    """A caller's queued run of a model; FaultError(RequestNotFound) for any other id."""
     found, _ = await _look_up(database, caller, model_id, request_id, with_end=False)
     return found
 
@@ -106,7 +106,7 @@ async def find(database: Database, caller: Caller, model_id: str, request_id: st
 async def _look_up(
     database: Database, caller: Caller, model_id: str, request_id: str, *, with_end: bool
 ) -> tuple[QueuedRun, EndedRun | None]:
-    """A caller's queued run as `find` has it, and on demand, where it has ended, what was kept of it."""
+    """A caller's queued run, as from `find`; `with_end` also the kept result of one that has ended."""
     if not is_request_id(request_id):
         raise FaultError(RequestNotFound())
 
@@ -125,16 +125,19 @@ async def _look_up(
 
 
 def check_reader(caller: Caller, model_id: str) -> None:
-    """Refuse callers whom the router is not for, or the model; FaultError. A retired model's requests stay readable."""
+    """Refuse callers without access to the router or to the model; FaultError.
+
+    The requests of a retired model stay readable.
+    """
     if fault := refuse_gate(caller, ROUTER_GATE, "The model router") or refuse_model(caller, model_id):
         raise FaultError(fault)
 
 
 def away() -> ServiceUnavailable:
-    """What is said while the queue cannot be read."""
+    """The fault while the queue cannot be read."""
     return ServiceUnavailable("The queue cannot be read right now.")
 
 
 def _error_type(found: QueuedRun) -> str | None:
-    """The bucket collecting answers with, for a run that failed."""
+    """The bucket with which collecting a failed run is answered."""
     return None if found.fault is None else bucket(read_fault(found.fault))

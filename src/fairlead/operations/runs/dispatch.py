@@ -1,6 +1,6 @@
-"""Asking partners: the first leg, and after a failure that is certainly not the caller's the next one (R-14).
+"""Calls partners: the first leg, and after a failure that is certainly not the caller's the next one (R-14).
 
-What is relied on is durable first: the handle of work that was taken, and the move to another provider.
+Whatever a later step relies on is durable first: the handle of accepted work, and the move to another provider.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ from fairlead.providers.exchange import Exchange, Order
 _encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 _CANCELS_MOST: Final = 5
 PATIENCE: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Seconds between the orders of a run that was taken over: a machine that comes up again may wait for its network."""
+"""Seconds between orders for a run that was taken over: a machine that starts again may wait for its network."""
 _ORDINALS: Final = {2: "second", 3: "third"}
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What became of a run: how it ended, on which leg, what it costs (10^-8 dollars), and whether it is billed."""
+    """How a run ended, on which leg, what it costs (10^-8 dollars), and whether it is billed."""
 
     outcome: Outcome
     plan: LegPlan
@@ -60,36 +60,37 @@ class SupersededError(Exception):
 
 
 Record = Callable[[Acceptance | Redirection], Awaitable[Fault | None]]
-"""Makes an entry durable; says why where it was refused. SupersededError where the run is another server's by now."""
+"""Makes an entry durable; returns the reason if it was refused. SupersededError if the run is another server's by
+now."""
 
 
 class Cancellation(msgspec.Struct, eq=False):
-    """A caller's wish that a run may stop (R-35), passed on once there is somebody to pass it on to."""
+    """A caller's request to stop a run (R-35), passed on to the partner as soon as it has the work."""
 
     is_requested: bool = False
     _pass_on: Callable[[], None] | None = None
     _tries: int = 0
 
     def request(self) -> None:
-        """Wish it. Wishing again is trying again where passing on has failed."""
+        """Request the stop. Requesting it again retries passing it on, if that has failed."""
         self.is_requested = True
         if self._pass_on is not None and self._tries < _CANCELS_MOST:
             self._tries += 1
             self._pass_on()
 
     def set_pass_on(self, pass_on: Callable[[], None]) -> None:
-        """Say how the wish is passed on, from now on."""
+        """Set the function that passes the request on."""
         self._pass_on = pass_on
         if self.is_requested:
             self.request()
 
     def has_been_heard(self) -> None:
-        """The partner knows; nothing more is said to it."""
+        """Note that the partner knows of the request, so that it is not sent again."""
         self._tries = _CANCELS_MOST
 
 
 class _RunContext(msgspec.Struct, frozen=True):
-    """A run on its way through its legs, and what happened to it there."""
+    """A run on its way through its legs, and the events of its timeline."""
 
     run: AdmittedRun
     record: Record
@@ -98,7 +99,10 @@ class _RunContext(msgspec.Struct, frozen=True):
 
 
 class Dispatcher:
-    """Sees a run through its legs. `patience` is how long it waits, and again, for a partner that may have an order."""
+    """Takes a run through its legs.
+
+    `patience` are the pauses (seconds) before a partner that may have an order is asked again after a takeover.
+    """
 
     def __init__(
         self,
@@ -118,9 +122,9 @@ class Dispatcher:
         self._cancelling = set[asyncio.Task[None]]()
 
     async def serve(self, run: AdmittedRun, record: Record, cancellation: Cancellation) -> Served:
-        """Ask until a leg serves the run or none is left; the first failure is what the caller is told then.
+        """Call legs until one serves the run or none is left; then the first failure is the result.
 
-        A bug on the way must not leave a hold behind: it is the end of the run.
+        A bug on the way must not leave a hold behind, so it ends the run.
         """
         context = _RunContext(run, record, cancellation)
         try:
@@ -135,7 +139,7 @@ class Dispatcher:
             return Served(Failed(InternalError()), run.plan, 0)
 
     async def _serve_elsewhere(self, context: _RunContext, first: Failed) -> Served:
-        """The end of a run whose first leg has failed, and has certainly not taken it."""
+        """Serve a run whose first leg has failed, and has certainly not taken the work."""
         run = context.run
         plan = run.plan
         for turn, leg in enumerate(run.selection.fallbacks, start=1):
@@ -153,7 +157,7 @@ class Dispatcher:
         return await self._finish(context, plan, first)
 
     async def _redirect(self, context: _RunContext, plan: LegPlan, following: LegPlan, turn: int) -> Fault | None:
-        """Make the move to another provider durable; says why where its price cannot be held."""
+        """Make the move to another provider durable; returns the reason if its price cannot be held."""
         run = context.run
         entry = Redirection(
             run_id=run.run_id,
@@ -172,7 +176,7 @@ class Dispatcher:
         return refusal
 
     async def _ask(self, context: _RunContext, plan: LegPlan, work: Work | None) -> Outcome:
-        """What one leg makes of a run."""
+        """The outcome of a run on one leg."""
         run = context.run
         provider = plan.leg.provider
         order = Order(provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
@@ -195,10 +199,10 @@ class Dispatcher:
     async def _send_again(
         self, order: Order, tell_again: Callable[[int, float], None], failed: Failed
     ) -> Outcome | Accepted:
-        """What a partner makes of an order after a takeover, where the first answer is a failure.
+        """Send an order again after a takeover, if the first answer is a failure.
 
-        It may have worked on it before, and under its key it gives the result it has: it is worth waiting for while it
-        cannot be reached, has no room, or rests.
+        The partner may have worked on it before, and returns the result under its key. So it is worth waiting while the
+        partner cannot be reached, has no room, or cools down.
         """
         reading: Outcome | Accepted = failed
         for pause in self._patience:
@@ -209,19 +213,19 @@ class Dispatcher:
         return reading.in_doubt() if isinstance(reading, Failed) else reading
 
     def _note_repeat(self, context: _RunContext, provider: str, number: int, pause: float) -> None:
-        """A call is sent again: told to operators, and kept for the statement of the run."""
+        """Observe that a call is sent again, and keep that for the statement of the run."""
         self._observe(CallRepeated(provider, number, pause))
         detail = f"{provider} is asked for the {_ORDINALS.get(number + 1, f'{number + 1}th')} time after {pause:.1f} s"
         context.events.append(RunEntry("call repeated", context.run.attempt, detail, self._clock.now_ms()))
 
     def _note_polls(self, context: _RunContext, provider: str, since: int, polls: int) -> None:
-        """A partner took the work at `since` and was asked about it until now: kept for the timeline of the run."""
+        """Note for the run's timeline that a partner took the work at `since` and was polled until now."""
         seconds = (self._clock.now_ms() - since) / 1000
         detail = f"{provider} works on it; asked {polls} times in {seconds:.1f} s"
         context.events.append(RunEntry("polled", context.run.attempt, detail, since))
 
     def _pass_on(self, order: Order, work: Work, cancellation: Cancellation) -> None:
-        """Tell a partner that work is not wanted any more. How it ends is still the partner's to say."""
+        """Tell a partner that work is no longer wanted. The partner still decides how it ends."""
 
         async def tell() -> None:
             is_heard = await self._exchange.cancel(order, work)
@@ -234,16 +238,16 @@ class Dispatcher:
         task.add_done_callback(self._cancelling.discard)
 
     async def _finish(self, context: _RunContext, plan: LegPlan, outcome: Outcome) -> Served:
-        """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential.
+        """The end of a run, with its charge. It fell back if another leg than the selected one served it.
 
-        A generation that completed is charged (R-29), and a refusal where the model bills those (R-27).
+        A completed generation is charged (R-29), and a refusal if the model bills refusals (R-27).
         """
         run = context.run
         model, has_fallen_back = run.request.model, plan.leg is not run.selection.leg
         if isinstance(outcome, Failed):
             is_paid = model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)
             return Served(outcome, plan, plan.hold if is_paid else 0, has_fallen_back, tuple(context.events), is_paid)
-        # At the rates of the leg that served it, never above what is held for it.
+        # Charged at the rates of the leg that served it, and never more than its hold.
         due = charge(plan.quote, outcome.answer, outcome.headers)
         if due.reported > due.amount:
             self._note_more(context, plan, due)
@@ -256,7 +260,7 @@ class Dispatcher:
         return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), billed=True)
 
     def _note_more(self, context: _RunContext, plan: LegPlan, due: Charge) -> None:
-        """A partner that reports more than was held for is at our expense: observed, and told in the statement."""
+        """Observe that a partner reports more than was held, at our expense, and keep that for the statement."""
         run = context.run
         self._observe(PartnerReportedMore(run.run_id, run.model.id, plan.provider, due.amount, due.reported))
         detail = f"{as_dollars(due.reported)} dollars by what was reported, {as_dollars(due.amount)} charged"
@@ -276,7 +280,7 @@ class Dispatcher:
         return msgspec.structs.replace(outcome, content=content, answer=large.decode(copied.content), large=None)
 
     async def _translate_back(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
-        """A result in the model's own form again (R-12); as it came where that was asked for, or cannot be."""
+        """A result in the model's own form (R-12); unchanged in strict mode, or if it cannot be translated."""
         if run.selection.strict or plan.leg.translation is None:
             return outcome
         native = translate_back(plan.leg.translation, outcome.answer)
@@ -292,7 +296,7 @@ class Dispatcher:
 
 
 def _as_provider_stop(outcome: Outcome) -> Outcome:
-    """What a run ended in that nobody here cancelled: where its provider says it was, that is the provider's doing."""
+    """The outcome of a run that nobody here cancelled: if its provider says it was, the provider has stopped it."""
     if isinstance(outcome, Failed) and isinstance(outcome.fault, Cancelled):
         fault = ProviderError("The provider stopped the work.", Upstream(outcome.upstream_status))
         return Failed(fault, outcome.upstream_status, outcome.reached)

@@ -1,4 +1,4 @@
-"""The price of a call, told before it is made (R-30): checked as a run would be, and nothing begun, held or charged."""
+"""The price of a call before it is made (R-30): checked like a run, but nothing is begun, held or charged."""
 
 from decimal import Decimal
 
@@ -17,10 +17,10 @@ from fairlead.operations.runs.requests import CallChecks, CheckedBody, CheckedCa
 
 
 class Quoted(msgspec.Struct, frozen=True):
-    """An estimate, the leg and the model it is for.
+    """An estimate, and the leg and the model it is for.
 
-    `as_of` is when the card behind it was read, or when it was made where there is none (ms since 1970). `markup` is
-    what the operator adds to the vendor's price, in percent; the amounts have it.
+    `as_of` is when the card behind it was read, or the time of the estimate if there is none (ms since 1970). `markup`
+    is what the operator adds to the vendor's price, in percent; the amounts include it.
     """
 
     estimate: Estimate
@@ -31,7 +31,7 @@ class Quoted(msgspec.Struct, frozen=True):
 
 
 class Estimator:
-    """Estimates calls. A caller's own provider key is not looked at: the estimate is the platform's price."""
+    """Estimates calls. A caller's own provider key is ignored: the estimate is the platform's price."""
 
     def __init__(self, checks: CallChecks, catalog: CatalogKeeper, clock: Clock) -> None:
         self.checks = checks
@@ -39,7 +39,7 @@ class Estimator:
         self._clock = clock
 
     async def estimate(self, call: CheckedCall, content: bytes) -> Quoted:
-        """Price a body on the leg that was asked for, or on the native one; FaultError."""
+        """The price of a body on the requested leg, or on the native one; FaultError."""
         model = call.model
         body = await self._check(call, content)
         leg, asked = body.selection.leg, body.asked
@@ -52,7 +52,7 @@ class Estimator:
         return self._quote(found, leg.provider, model, card)
 
     def of_queued(self, caller: Caller, model: Model, queued: Queued) -> Quoted | None:
-        """What a run will cost that was just queued (R-32); None for a replay, or where estimates are not enabled."""
+        """The price of a run that was just queued (R-32); None for a replay, or if estimates are not enabled."""
         if queued.plan is None or queued.asked is None or refuse_gate(caller, ESTIMATE_GATE, "") is not None:
             return None
         card = queued.plan.quote.card
@@ -64,7 +64,7 @@ class Estimator:
         return Quoted(found, provider, model.id, as_of, card.markup)
 
     async def _check(self, call: CheckedCall, content: bytes) -> CheckedBody:
-        """The body. What conflicts with a run is a bad parameter here: this route reports conflicts as invalid."""
+        """The checked body. Conflicts are bad parameters here: this route reports them as `invalid_input`."""
         paying = msgspec.structs.replace(call, caller=replace(call.caller, own_keys=frozenset()))
         try:
             return await self.checks.check_content(paying, content, lambda _: False)

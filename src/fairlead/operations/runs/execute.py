@@ -1,4 +1,4 @@
-"""Execution: ask the partner, close the books, and only then answer. Owned by the application, not by a connection."""
+"""Execution: call the partner, settle the run, and only then answer. No connection owns it."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
 _SUCCESSOR_SECONDS: Final = 3600.0
 _KEPT_FOR_CALLER_MS: Final = 3_600_000
-"""How long a run that was taken over keeps its result for the caller, who may still wait at the server before."""
+"""How long a run that was taken over keeps its result for a caller who may still wait at the server before."""
 
 
 def _nobody_left() -> bool:
@@ -42,9 +42,9 @@ def _nobody_left() -> bool:
 
 
 class Execution(msgspec.Struct, eq=False):
-    """One run under way. `has_left` says whether its caller has disconnected; it goes on all the same (R-25).
+    """One run in progress. `has_left` says whether its caller has disconnected; the run continues all the same (R-25).
 
-    `answered` is the HTTP status with which its partner took the work, where it has.
+    `answered` is the HTTP status with which the partner accepted the work, once it has.
     """
 
     run: AdmittedRun
@@ -63,7 +63,7 @@ class Execution(msgspec.Struct, eq=False):
 class Executor:
     """Executes admitted runs in tasks of its own, and keeps them until they have ended.
 
-    What a queued run ended in can be collected for `collectable_ms`.
+    The result of a queued run can be collected for `collectable_ms`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Executor:
 
     @property
     def taken_over(self) -> int:
-        """How many of them another server began."""
+        """How many of them were begun by another server."""
         return sum(1 for execution in self._under_way.values() if execution.run.attempt > 1)
 
     def run_ids(self) -> set[str]:
@@ -101,7 +101,7 @@ class Executor:
         return set(self._under_way)
 
     def start(self, run: AdmittedRun, has_left: Callable[[], bool] = _nobody_left) -> Execution:
-        """Begin a run, or go on with its work, whatever becomes of the connection that asked for it."""
+        """Begin a run, or continue its work, independently of the connection that asked for it."""
         loop = asyncio.get_running_loop()
         answered = None if run.work is None else run.work.status
         execution = Execution(run, has_left, answered, Cancellation(run.is_unwanted), loop.create_future())
@@ -126,19 +126,19 @@ class Executor:
         raise FaultError(DeadlineExceeded(seconds, Upstream(execution.answered)))
 
     def cancel(self, run_ids: Collection[str]) -> None:
-        """Pass on to their partners that some of the runs under way are not wanted any more, where that is possible."""
+        """Pass the cancellation of some of the runs in progress on to their partners, where that is possible."""
         for execution in [self._under_way[run_id] for run_id in run_ids if run_id in self._under_way]:
             execution.cancellation.request()
 
     async def drain(self, seconds: float) -> None:
-        """Let runs under way end, for so long; those that do not are taken over after the next start."""
+        """Wait up to some seconds for runs in progress; those that continue are taken over after the next start."""
         if self._under_way:
             _, late = await asyncio.wait([execution.task for execution in self._under_way.values()], timeout=seconds)
             for task in late:
                 task.cancel()
 
     async def _execute(self, execution: Execution) -> Answer:
-        """Work on a run to its end, and wake those that wait for it."""
+        """Work on a run to its end, and wake everything that waits for it."""
         run = execution.run
         asked_at = time.perf_counter()
         try:
@@ -163,26 +163,26 @@ class Executor:
         else:
             return answer
         finally:
-            if self._under_way.get(run.run_id) is execution:  # else it was lost to another server, and won back
+            if self._under_way.get(run.run_id) is execution:  # otherwise it was lost to another server, and won back
                 del self._under_way[run.run_id]
             if not execution.ended.done():
                 execution.ended.set_result(None)
 
     async def _answer_of_successor(self, run: AdmittedRun) -> Answer:
-        """What a run ended in at the server that took it over: its caller may still wait for it here (M-02)."""
+        """The result of a run at the server that took it over: its caller may still wait for it here (M-02)."""
         give_up_at, pause = time.monotonic() + _SUCCESSOR_SECONDS, _RETRY_FIRST
-        while run.attempt == 1 and time.monotonic() < give_up_at:  # nobody waits for those that were taken over here
+        while run.attempt == 1 and time.monotonic() < give_up_at:  # nobody waits here for runs that were taken over
             try:
                 if (answer := await self._replayer.answer_of(run.run_id)) is not None:
                     return answer
             except FaultError:
-                pass  # the database is away, or the store of results: the caller's own deadline is what ends this
+                pass  # the database or the store of results is unavailable; the caller's own deadline ends this
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MAX)
         return Answer(Failed(DeadlineExceeded(_SUCCESSOR_SECONDS)), None)
 
     async def _keep(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
-        """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""
+        """The result to keep for the run's collectors, or for its idempotency key; a bug here must not cost the run."""
         try:
             if run.is_queued:
                 return await self._results.keep(answer, self._clock.now_ms() + self._collectable_ms)
@@ -194,18 +194,18 @@ class Executor:
             return self._without_result(run)
 
     def _without_result(self, run: AdmittedRun) -> KeptResult | None:
-        """What is kept of a result that could not be kept."""
+        """The record in place of a result that could not be kept."""
         if run.is_queued:
             return KeptResult(self._clock.now_ms() + self._collectable_ms, fault=write_fault(InternalError()))
         return None if run.key is None else KeptResult(run.key.expires_at, replayable_until=0)
 
     async def record(self, entry: Acceptance | Redirection | Settlement) -> Fault | None:
-        """Make an entry durable, however long that takes; SupersededError when the run is another's now.
+        """Make an entry durable, however long that takes; SupersededError if the run is another server's by now.
 
-        A move to another provider may be refused for want of money; the answer says why.
+        Only a move to another provider may be refused, for lack of money; the result is the reason.
 
-        Giving up would leave money held for work that has ended. What keeps an entry from being written is observed
-        at every try; a run it cannot be written for stays live, and is taken over after the next start.
+        Giving up would leave money held for work that has ended. Each failed attempt is observed; a run whose entry
+        cannot be written stays live, and is taken over after the next start.
         """
         pause = _RETRY_FIRST
         while True:
@@ -229,7 +229,7 @@ class Executor:
             pause = min(pause * 2, _RETRY_MAX)
 
     def _note_answer(self, entry: Acceptance) -> None:
-        """Remember that a partner has answered, for callers who do not wait for the end (R-22)."""
+        """Remember that a partner has answered, for callers that stop waiting before the end (R-22)."""
         if (execution := self._under_way.get(entry.run_id)) is not None:
             execution.answered = entry.status
 
@@ -254,12 +254,12 @@ class Executor:
 
 
 def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, *, caller_left: bool) -> Settlement:
-    """What is written when a run ends: posted when it is billed, else voided."""
+    """The entry for the end of a run: a post if it is billed, otherwise a void."""
     outcome = served.outcome
     match outcome:
         case Completed():
             state, reason, is_undecided = RunState.SUCCEEDED, "completed", False
-        case Failed(fault, reached=reached):  # a partner that has undecided work may yet tell how it ends
+        case Failed(fault, reached=reached):  # a partner with undecided work may still report how it ends
             state, reason, is_undecided = RunState.FAILED, bucket(fault), reached is Reached.UNDECIDED
     is_known = run.attempt == 1 and not run.is_queued
     return Settlement(

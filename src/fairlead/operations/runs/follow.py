@@ -1,4 +1,4 @@
-"""Following queued runs that other servers execute: those who watch one here are told that it has changed."""
+"""Follows queued runs that other servers execute, and reports changes to those who watch them here."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,11 +10,11 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs.queue import RunStand, stands_of
 
 _RUNS_A_LOOK: Final = 1_000
-"""Of more runs that are watched, each look concerns the next so many."""
+"""If more runs are watched, each check covers the next so many."""
 
 
 class RunFollower:
-    """Looks for runs that are watched here: one read of the database a look, however many there are."""
+    """Looks for changes of watched runs, with one read of the database at each check."""
 
     def __init__(self, database: Database, relay: EventRelay, observe: Observer) -> None:
         self._database = database
@@ -24,7 +24,7 @@ class RunFollower:
         self._last = ""
 
     async def look(self) -> None:
-        """Tell of the runs that have changed since the last look."""
+        """Report the runs that have changed since the last check."""
         workspaces = {run_id: workspace_id for workspace_id, run_id in self._relay.watched_runs()}
         for run_id in self._seen.keys() - workspaces.keys():
             del self._seen[run_id]

@@ -1,4 +1,4 @@
-"""Runs for people who look after them: listed by what they are, told in full with their timeline, and cancelled."""
+"""Runs for administrators: listed by filters, shown in full with their timeline, and cancelled."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ class NotQueuedError(Exception):
 
 
 class TimelineEntry(msgspec.Struct, frozen=True):
-    """Something that happened to a run: when (ms since 1970), what, at which attempt, and the rest in words."""
+    """An event in the life of a run: when (ms since 1970), what, at which attempt, and the details as text."""
 
     at: int
     kind: str
@@ -48,7 +48,7 @@ class TimelineEntry(msgspec.Struct, frozen=True):
 
 
 class RunDetail(msgspec.Struct, frozen=True):
-    """A run in full: its account, what happened to it in order, and the links in its result while that is kept."""
+    """A run in full: its statement, its events in order, and the links in its result while that is kept."""
 
     statement: Statement
     timeline: list[TimelineEntry]
@@ -56,7 +56,7 @@ class RunDetail(msgspec.Struct, frozen=True):
 
 
 class RunInspector(msgspec.Struct, frozen=True):
-    """Reads runs of the workspaces that a caller may see. FaultError where `database` raises it."""
+    """Reads runs of the workspaces that a caller may see. FaultError if `database` raises it."""
 
     database: Database
     canceller: Canceller
@@ -65,11 +65,11 @@ class RunInspector(msgspec.Struct, frozen=True):
     clock: Clock
 
     async def page(self, wanted: RunFilter, limit: int) -> RunPage:
-        """Up to `limit` runs, the newest first. A page that is not full may have another one behind it."""
+        """Up to `limit` runs, the newest first. A page that is not full may have another one after it."""
         return await self.database.read(lambda c: listing.list_runs(c, wanted, limit))
 
     async def detail(self, run_id: str, seen: RunFilter) -> RunDetail:
-        """A run in full; UnknownRunError also for one that `seen` does not include."""
+        """A run in full; UnknownRunError also for one that is not in `seen`."""
         await self._owner(run_id, seen)
         found, now = await statement(self.database, run_id), self.clock.now_ms()
         content_type, content = await self.database.read(lambda c: listing.kept_result(c, run_id, now))
@@ -77,7 +77,7 @@ class RunInspector(msgspec.Struct, frozen=True):
         return RunDetail(found, timeline_of(found), _links(content) if is_json and content else [])
 
     async def result(self, run_id: str, seen: RunFilter) -> Completed | None:
-        """The result of a run while it is kept, for its collectors or its idempotency key; else None.
+        """The result of a run while it is kept, for its collectors or its idempotency key; otherwise None.
 
         UnknownRunError, and FaultError while it cannot be read.
         """
@@ -93,7 +93,7 @@ class RunInspector(msgspec.Struct, frozen=True):
         return outcome if isinstance(outcome, Completed) else None
 
     async def cancel(self, run_id: str, seen: RunFilter, by: Actor) -> bool:
-        """Request a queued run to stop; False when it has ended. UnknownRunError, NotQueuedError, FaultError."""
+        """Request a queued run to stop; False if it has ended. UnknownRunError, NotQueuedError, FaultError."""
         owner = await self._owner(run_id, seen)
         if not owner.is_queued:
             raise NotQueuedError(run_id)
@@ -110,7 +110,7 @@ class RunInspector(msgspec.Struct, frozen=True):
 
 
 def timeline_of(found: Statement) -> list[TimelineEntry]:
-    """What happened to a run, in order: admission, hold, claim, tries, fallback, dropped fields, charge, webhooks."""
+    """The events of a run in order: admission, hold, claim, tries, fallback, dropped fields, charge, webhooks."""
     return sorted(_entries(found), key=lambda one: one.at)
 
 
@@ -135,7 +135,7 @@ def _entries(found: Statement) -> Iterator[TimelineEntry]:
 
 
 def _ledger_entry(entry: Mapping[str, object]) -> TimelineEntry:
-    """An entry of the ledger as something that happened."""
+    """An entry of the ledger as an event."""
     at, held, reason = _time(entry, "created_at"), _time(entry, "held_change"), str(entry["reason"])
     match entry["kind"]:
         case EntryKind.HOLD:

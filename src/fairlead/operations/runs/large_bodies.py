@@ -1,7 +1,7 @@
-"""Bodies of runs, the large ones read in processes of their own (document_readers.py).
+"""Bodies of runs; large ones are read in processes of their own (document_readers.py).
 
-The server goes on with the outline of a large body (documents/outline.py), and the process has held the whole against
-the schema of its model.
+The server continues with the outline of a large body (documents/outline.py); the process has checked all of it against
+the model's schema.
 """
 
 import secrets
@@ -21,7 +21,7 @@ _UNREADABLE: Final = "The request body cannot be read: it takes too long or too 
 
 
 class ReadBody(msgspec.Struct, frozen=True):
-    """A body that was read: what it says, and of a `large` one what breaks the schema of its model."""
+    """A body that was read; for a `large` one also its violations of the model's schema."""
 
     value: dict[str, object]
     violations: tuple[Violation, ...] | None = None
@@ -29,15 +29,15 @@ class ReadBody(msgspec.Struct, frozen=True):
 
 
 class LargeBodies:
-    """Reads bodies, the large ones by readers that workspaces share."""
+    """Reads bodies; workspaces share the readers of large ones."""
 
     def __init__(self, readers: DocumentReaders) -> None:
         self._readers = readers
 
     async def read(self, workspace_id: str, content: bytes, model: Model | None = None) -> ReadBody:
-        """Read a body of a run of a model; FaultError for what is not a clean JSON object, or has no room here.
+        """Read the body of a run of a model; FaultError if it is not a strict JSON object, or there is no room for it.
 
-        Without a model, it is held against no schema.
+        Without a model it is checked against no schema.
         """
         if len(content) <= INLINE_BYTES:
             return ReadBody(read_body(content))

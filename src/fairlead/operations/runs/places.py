@@ -1,8 +1,8 @@
-"""Places for synchronous runs: how many calls a server lets wait for their runs, and how many it admits at a time.
+"""Places for synchronous runs: how many calls may wait for their runs, and how many are admitted at a time.
 
-A run that waits for its partner costs memory only. One that is admitted costs the processor, and where more come than
-it can do, each that is taken makes all the others slower. So those beyond the places wait, in fair shares of their
-workspaces, and are refused when they have waited too long (R-39).
+A run that waits for its partner costs only memory. Admitting one costs processor time, so if more arrive than the
+processor can handle, each further one makes all others slower. Runs beyond the places therefore wait, in fair shares of
+their workspaces, and are refused if they have waited too long (R-39).
 """
 
 import math
@@ -14,28 +14,26 @@ from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.fair_shares import FairShares, NoRoomError
 
 _WAITING_MAX: Final = 5_000
-"""How many wait for either kind of place: a burst of thousands is taken, one after the other."""
+"""How many wait for either kind of place: a burst of thousands is accepted, one after the other."""
 _PRESSED_PLACES: Final = 2
-"""By what the number of runs that are admitted at a time is divided under pressure: each of them then takes less long.
-
-A smaller number would cost too much: runs that are admitted together share a transaction.
-"""
+"""The divisor of the number of runs admitted at a time under pressure: each admission then takes less time. A larger
+one would cost too much, as runs that are admitted together share a transaction."""
 _PRESSED_WAIT: Final = 50
-"""By what the time is divided that a run may wait for its admission then."""
+"""The divisor of the time a run may wait for its admission under pressure."""
 _FEW: Final = 16
-"""By what the admissions are divided to have how many may wait before anybody is refused at once."""
+"""The divisor of the admissions that gives how many may wait before any run is refused at once."""
 _MANY: Final = 2
-"""By what they are multiplied to have how many may wait before a workspace may have but one."""
+"""The factor of the admissions that gives how many may wait before a workspace may have only one."""
 _BUSY: Final = "This server has as many runs under way as it can do at a time; nothing was started."
 
 
 class RunPlaces:
-    """The places of one server. `in_progress` are for calls that wait for their runs, `admissions` for runs admitted.
+    """The places of one server: `in_progress` for calls that wait for their runs, `admissions` for runs being admitted.
 
-    A place is waited for up to `wait_seconds`. Where somebody has waited in vain to be admitted, more come than can be
-    done, and to let them wait would make all of them late. So the server is under pressure from then on: few wait, and
-    not for long, and others are refused at once where their workspace has its share. That lasts until nobody was
-    refused for `wait_seconds`: a moment in which nobody waits says little.
+    A place is waited for up to `wait_seconds`. If a run has waited in vain for its admission, more arrive than can be
+    handled, and letting them wait would make all of them late. So from then on the server is under pressure: few runs
+    wait, and only briefly, and others are refused at once if their workspace has its share. That lasts until none was
+    refused for `wait_seconds`: a moment in which none waits proves little.
 
     A workspace has at most three quarters of the places in progress, which may be held for minutes.
     """
@@ -46,11 +44,11 @@ class RunPlaces:
         self.in_progress: Final = FairShares(in_progress, _WAITING_MAX, max(1, in_progress * 3 // 4))
         self.admissions: Final = FairShares(admissions, _WAITING_MAX)
         self.pressed_until = 0.0
-        """Until when the server is under pressure if nobody else is refused, by the monotonic clock; 0 if it is not."""
+        """When the pressure ends unless another run is refused, by the monotonic clock; 0 if there is none."""
         self.refused = 0
         """How many runs got no place."""
         self.refusal: Final = ServiceUnavailable(_BUSY, math.ceil(wait_seconds))
-        """What such a run is told."""
+        """The fault for such a run."""
         self._admissions = admissions
         self._pressed_admissions = math.ceil(admissions / _PRESSED_PLACES)
         self._wait_seconds = wait_seconds
@@ -67,7 +65,7 @@ class RunPlaces:
         return self._clock() < self.pressed_until
 
     def refuses(self, workspace_id: str) -> bool:
-        """Whether a run that comes under pressure is refused at once."""
+        """Whether a run of a workspace is refused at once under pressure."""
         now, admissions = self._clock(), self.admissions
         if now > self.pressed_until:
             self.pressed_until = 0.0
@@ -84,7 +82,7 @@ class RunPlaces:
         return True
 
     async def wait(self, places: FairShares, workspace_id: str) -> None:
-        """Take one of the places that are all taken; FaultError(ServiceUnavailable) where none becomes free in time."""
+        """Take a place when all are in use; FaultError(ServiceUnavailable) if none becomes free in time."""
         is_admission = places is self.admissions
         seconds = self._wait_seconds / (_PRESSED_WAIT if is_admission and self.pressed_until else 1)
         try:

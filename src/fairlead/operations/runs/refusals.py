@@ -1,7 +1,6 @@
 """The order in which a call of a model is refused: docs/router.md prints this list, and a test compares the two.
 
-A check of an earlier row is made before those of later rows, so the first refusal is the answer. Where a stage is
-decided:
+The check of an earlier row precedes those of later rows, so the first refusal is the answer. The stages are decided in:
 
 - CALLER: `operations/accounts/authenticate.py`, `operations/runs/places.py`, `operations/accounts/rate_windows.py`
 - HEADERS: `requests.CallChecks.check_headers`
@@ -44,7 +43,7 @@ class Stage(enum.Enum):
 
 
 class Check(NamedTuple):
-    """What must hold of a call, and with which faults one is refused of which it does not hold."""
+    """A condition that a call must meet, and the faults with which it is refused otherwise."""
 
     stage: Stage
     condition: str
@@ -118,4 +117,4 @@ ORDER: Final = (
     Check(Stage.ENTRY, "the funds cover the hold", (InsufficientCredits,)),
     Check(Stage.ENTRY, "every budget that it counts against covers it", (BudgetExceeded,)),
 )
-"""Of a synchronous run; the queue and the estimate differ as docs/router.md says."""
+"""The order for a synchronous run; the queue and the estimate differ as docs/router.md says."""

@@ -1,4 +1,4 @@
-"""Telling again how a run ended, to a caller with its idempotency key (R-18)."""
+"""Repeats the result of a run to a caller with its idempotency key (R-18)."""
 
 import contextlib
 from typing import Final
@@ -21,9 +21,9 @@ _LOST: Final = "The outcome of this run could not be determined; it was not char
 
 
 class Replayer:
-    """Keeps results for keys and tells them again. Sizes are in bytes, times in seconds.
+    """Keeps results for keys and replays them. Sizes are in bytes, times in seconds.
 
-    A result larger than `most` is not kept; one that names a partner's links can be told again for `with_links`.
+    A result larger than `most` is not kept; one with links of a partner can be replayed for `with_links`.
     """
 
     def __init__(self, database: Database, results: Results, clock: Clock, *, most: int, with_links: int) -> None:
@@ -34,7 +34,7 @@ class Replayer:
         self._with_links = with_links
 
     async def is_known(self, key: IdempotencyKey) -> bool:
-        """Whether a key was used before; FaultError when that cannot be read."""
+        """Whether a key was used before; FaultError if that cannot be read."""
         now = self._clock.now_ms()
         try:
             return await self._database.read(lambda c: key_in_use(c, key.id, now))
@@ -42,7 +42,7 @@ class Replayer:
             raise FaultError(_away()) from error
 
     async def tell(self, run_id: str) -> Answer | EarlierWork:
-        """How a run ended, or its work where that is undecided; FaultError while it goes on, or it cannot be told."""
+        """The result of a run, or its work if that is undecided; FaultError while it is running, or has no result."""
         ended = await self._read_end(run_id)
         if ended is not None and ended.left is not None:
             return ended.left
@@ -56,13 +56,13 @@ class Replayer:
         return answer
 
     async def _note(self, run_id: str) -> None:
-        """Keep for the timeline of a run that it was told again. It is told all the same where that is not possible."""
+        """Record the replay for the run's timeline. The replay takes place even if that is impossible."""
         now = self._clock.now_ms()
         with contextlib.suppress(DatabaseUnavailableError):
             await self._database.write(lambda c: note_replay(c, run_id, now), durable=False)
 
     async def answer_of(self, run_id: str) -> Answer | None:
-        """How a run ended that another server may have ended; None while it goes on. FaultError, as `tell`."""
+        """The result of a run that another server may have ended; None while it is running. FaultError, as `tell`."""
         ended = await self._read_end(run_id)
         if ended is None:
             return None
@@ -85,9 +85,9 @@ class Replayer:
         )
 
     async def keep(self, answer: Answer, key: IdempotencyKey, base_url: str) -> KeptResult | None:
-        """What is kept of an answer for its key; None where the key is to be free again.
+        """What is kept of an answer for its key; None if the key is to be free again.
 
-        Links that begin with `base_url` are ours, where there is one.
+        Links that begin with `base_url` are ours, if there is one.
         """
         outcome = answer.outcome
         if not is_recorded(outcome):
@@ -101,7 +101,7 @@ class Replayer:
         return replace(kept, replayable_until=self._clock.now_ms() + self._with_links * 1000)
 
     async def forget(self) -> int:
-        """Delete a batch of expired keys and results; how many, 0 when there are none left."""
+        """Delete a batch of expired keys and results; returns how many, 0 when none are left."""
         now = self._clock.now_ms()
         try:
             return await self._database.write(lambda c: forget_expired(c, now, _FORGOTTEN_AT_ONCE))

@@ -1,6 +1,6 @@
 """Checks a call of a model in two stages (headers, body), and plans what is sent on each leg.
 
-Each entrance visits each stage once: a synchronous run, a queued one, an estimate, and a node of a job that runs a
+Each entrance passes each stage once: a synchronous run, a queued one, an estimate, and a node of a job that runs a
 model. The order of all refusals is in refusals.py.
 """
 
@@ -35,7 +35,7 @@ ESTIMATE_GATES: Final = (*RUN_GATES, (ESTIMATE_GATE, "The estimate"))
 
 
 class CheckedCall(msgspec.Struct, frozen=True):
-    """A call that has passed the stage of headers: its body may be read."""
+    """A call that has passed the stage of headers, so its body may be read."""
 
     caller: Caller
     model: Model
@@ -43,7 +43,7 @@ class CheckedCall(msgspec.Struct, frozen=True):
 
 
 class CheckedBody(msgspec.Struct, frozen=True):
-    """A body that has passed its stage: what was read, which legs may serve it, and what its price depends on."""
+    """A body that has passed its stage: its content, the legs that may serve it, and what its price depends on."""
 
     read: ReadBody
     selection: Selection
@@ -70,14 +70,14 @@ class CallChecks:
     ) -> CheckedCall:
         """Refuse what can be refused before the body is read: rollout, model, entitlement, query, provider.
 
-        `read_options` reads the query, once the caller is known to be entitled to the model.
+        `read_options` reads the query, after the caller is known to be entitled to the model.
         """
         if caller.gates:
             for gate, what in gates:
                 if fault := refuse_gate(caller, gate, what):
                     raise FaultError(fault)
         model = self._catalog.current.models.get(model_id)
-        if caller.is_unrestricted and model is not None and model.retirement is None:  # nothing to refuse
+        if caller.is_unrestricted and model is not None and model.retirement is None:  # there is nothing to refuse
             return CheckedCall(caller, model, read_options())
         model = self._catalog.model(model_id, caller)
         options = read_options()
@@ -86,9 +86,9 @@ class CallChecks:
         return CheckedCall(caller, model, options)
 
     async def check_content(self, call: CheckedCall, content: bytes, is_ready: Callable[[str], bool]) -> CheckedBody:
-        """Refuse a body that cannot be run: JSON, provider, schema, fields, and the earlier run it goes on with.
+        """Refuse a body that cannot be run: JSON, provider, schema, fields, and the earlier run it continues.
 
-        `is_ready` says whether a provider can be called at all, to serve after a failure.
+        `is_ready` says whether a provider can be called at all, as a fallback.
         """
         caller, model, options = call.caller, call.model, call.options
         is_small = len(content) <= INLINE_BYTES
@@ -117,14 +117,14 @@ class CallChecks:
 
 
 def completed_body(model: Model, body: dict[str, object]) -> dict[str, object]:
-    """The body with the model's name, where its schema has one and the caller left it to the path."""
+    """The body with the model's name, if its schema has one and the caller left it to the path."""
     if model.input_schema is None or not model.input_schema.declares_model or body.get("model") is not None:
         return body
     return {**body, "model": model.name}
 
 
 def _other_model(model: Model, body: dict[str, object]) -> tuple[Violation, ...]:
-    """What is wrong with a body that names another model than the path (decisions: the body's `model` field)."""
+    """The violation of a body that names another model than the path (decisions: the body's `model` field)."""
     named = body.get("model")
     if named in (model.id, model.name):
         return ()
@@ -136,7 +136,7 @@ def _other_model(model: Model, body: dict[str, object]) -> tuple[Violation, ...]
 def check_body(model: Model, schema: InputSchema, body: dict[str, object], found: Sequence[Violation] | None) -> None:
     """Validate a native body against the model's schema (R-08, R-21); FaultError(InputRejected).
 
-    `found` are the violations, where they are known already.
+    `found` are the violations, if they are known already.
     """
     violations = schema.violations(body) if found is None else tuple(found)
     if schema.declares_model:
@@ -165,9 +165,9 @@ def check_within_card(card: RateCard, asked: Pricing) -> None:
 
 
 async def earlier_operation(database: Database, caller: Caller, draft: str) -> str | None:
-    """The operation that the earlier work of a body was priced as (R-16); None for work that is not known here.
+    """The operation as which the earlier work of a body was priced (R-16); None for unknown work.
 
-    `draft` is the provider's name of that work. FaultError when it cannot be looked up.
+    `draft` is the provider's name of that work. FaultError if it cannot be looked up.
     """
     try:
         return await database.read(lambda c: operation_of_work(c, caller.workspace_id, draft))
@@ -176,7 +176,7 @@ async def earlier_operation(database: Database, caller: Caller, draft: str) -> s
 
 
 class LegPlan(msgspec.Struct, frozen=True):
-    """One leg made ready: the call, the provider's name of the model, the bytes to send, and the quote.
+    """One leg, prepared: the call, the provider's name of the model, the bytes to send, and the quote.
 
     `dropped` is what a translation had to leave out. The quote of a run with the caller's own credential is zero.
     """
@@ -199,14 +199,14 @@ class LegPlan(msgspec.Struct, frozen=True):
         return self.quote.amount
 
     def holding(self, amount: int) -> "LegPlan":
-        """The same plan with the hold in the ledger."""
+        """The same plan with another hold: the one in the ledger."""
         return msgspec.structs.replace(self, quote=msgspec.structs.replace(self.quote, amount=amount))
 
 
 class Request(msgspec.Struct, frozen=True):
     """A call, from which each leg is planned: the model, the operation, the body, and what prices depend on.
 
-    Of a `large` body only the outline is used, and what prices depend on has its long texts.
+    Only the outline of a `large` body is used; what prices depend on includes its long texts.
     """
 
     run_id: str
@@ -219,7 +219,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
-    """Make a leg ready; None when it does not serve the operation, or no price is in force.
+    """Prepare a leg; None if it does not serve the operation, or no price is in force.
 
     `version` names the card of a run that was admitted before. The plan of a large body still needs `with_whole_body`.
     """
@@ -247,7 +247,7 @@ def _unpaid(card: RateCard) -> Quote:
 
 
 def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
-    """The body for a leg, and what could not be expressed in it (R-10, R-12, R-13)."""
+    """The body for a leg, and the reasons for what could not be expressed in it (R-10, R-12, R-13)."""
     source = request.content if request.large is None else request.large.outline
     if request.asked.is_strict:
         return source, ()
@@ -255,7 +255,7 @@ def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
         said = translate(leg.translation, request.asked.body)
         return _encode({**said.body, **_fixed_fields(request, leg)}), said.dropped
     schema = request.model.input_schema
-    # What the native body lacks: the model's name where its schema has one, and the fixed fields of the provider.
+    # The native body may lack the model's name, if its schema has one, and the fixed fields of the provider.
     added = _fixed_fields(request, leg) if leg.fixed else {}
     if schema is not None and schema.declares_model and "model" not in added and _lacks_model(source):
         added["model"] = request.model.name
@@ -275,9 +275,9 @@ def _fixed_fields(request: Request, leg: Leg) -> dict[str, object]:
 
 
 def _with(content: bytes, added: Mapping[str, object]) -> bytes:
-    """An object's bytes with fields before its own, all of whose bytes stay as they were.
+    """An object's bytes with fields added before its own, whose bytes do not change.
 
-    If the object already has such a field, it would be there twice, so that body is encoded again as a whole.
+    If the object may already have such a field, the whole body is encoded again, so that no field occurs twice.
     """
     if any(_encode(name) in content for name in added):
         return _encode({**msgspec.json.decode(content), **added})

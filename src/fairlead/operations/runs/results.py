@@ -18,9 +18,9 @@ _BLOB_MAX: Final = 2**40
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """How a run ended, for any caller: its outcome, and what was charged in 10^-8 dollars.
+    """How a run ended, for any caller: its outcome, and its charge in 10^-8 dollars.
 
-    `charge` is None for a run with the caller's own credential. `fallback_provider` served it after another had
+    `charge` is None for a run with the caller's own credential. `fallback_provider` served the run after another had
     failed; `dropped` is what a translation left out.
     """
 
@@ -36,7 +36,7 @@ class ResultGoneError(Exception):
 
 
 class Results:
-    """Stores how runs ended: failures and small results in the database, larger ones as blobs."""
+    """Stores results: failures and small results in the database, larger ones as blobs."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -44,8 +44,8 @@ class Results:
     async def keep(self, answer: Answer, expires_at: int, *, most: int | None = None) -> KeptResult | None:
         """Store an answer until a time (ms).
 
-        With `most` (bytes) the result is optional: None where it is larger, or where the store for blobs is away.
-        Without, it is stored in the database rather than not at all, because it was paid for.
+        With `most` (bytes) the result is optional: None if it is larger, or if the store for blobs is unavailable.
+        Without, it is stored in the database if need be, because it was paid for.
         """
         outcome = answer.outcome
         if not isinstance(outcome, Completed):
@@ -95,7 +95,7 @@ class Results:
             raise FaultError(unreadable_fault(error, "The result cannot be read right now.")) from error
 
     async def loss(self, blob: str, size: int) -> Fault | None:
-        """The fault of `read` where the blob of a result is lost; None while it exists, or cannot be read now.
+        """The fault of `read` if the blob of a result is lost; None while it exists, or cannot be read now.
 
         The content of a blob of more than VERIFIED_BYTES_MAX is not checked.
         """
@@ -105,7 +105,7 @@ class Results:
             return RequestNotFound(expired=True)
         except BlobDamagedError:
             return damaged_fault()
-        except BlobsUnavailableError:  # it is not known now; a caller that collects it is asked to come back
+        except BlobsUnavailableError:  # unknown for now; a caller that collects it is asked to come back
             return None
         return None
 

@@ -1,4 +1,4 @@
-"""Rebuilds a run from what is stored of it: after a claim, and after a takeover."""
+"""Rebuilds a run from its stored record, after a claim or a takeover."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +33,7 @@ _LOST: Final = ServiceUnavailable("The stored request body is lost; nothing was 
 
 
 class CannotResumeError(Exception):
-    """A run can no longer be rebuilt; `fault` is the result for its collectors where nothing was started."""
+    """A run can no longer be rebuilt; `fault` is the result for its collectors if nothing was started."""
 
     def __init__(self, fault: ServiceUnavailable = _GONE) -> None:
         super().__init__(fault.detail)
@@ -43,9 +43,9 @@ class CannotResumeError(Exception):
 class Resumer(msgspec.Struct, frozen=True):
     """Rebuilds runs.
 
-    `keys_kept_ms` is how long idempotency keys are kept, `base_url` the base of links where that of the caller was not
-    stored. `patience` is how long, and how often (seconds), it is tried to read what cannot be read now: the body, and
-    a credential of the caller's own. Few `large` bodies are read at once, in turn over workspaces; how many runs wait
+    `keys_kept_ms` is how long idempotency keys are kept, `base_url` the base of links if that of the caller was not
+    stored. `patience` are the pauses (seconds) between attempts to read what is unavailable now: the body, and a
+    credential of the caller's own. Few `large` bodies are read at once, and workspaces take turns; how many runs wait
     for that is bounded only by the number of workers.
     """
 
@@ -63,8 +63,8 @@ class Resumer(msgspec.Struct, frozen=True):
     async def resume(self, found: LiveRun) -> AdmittedRun:
         """The run as it was admitted.
 
-        CannotResumeError when its model, leg, card, body or own credential is no longer available. A run with its
-        caller's own credential goes on with that one or not at all: ours is never shown in its place (R-17).
+        CannotResumeError if its model, leg, card, body or own credential is no longer available. A run with its
+        caller's own credential continues with that one or not at all: ours is never used in its place (R-17).
         """
         model = self.catalog.current.models.get(found.model_id)
         leg = None if model is None else model.leg(found.provider)
@@ -98,7 +98,7 @@ class Resumer(msgspec.Struct, frozen=True):
         )
 
     async def _fetch(self, found: LiveRun) -> tuple[bytes, ReadBody, Credential | None]:
-        """The body, its content, and the caller's own credential where the run has one; CannotResumeError."""
+        """The body, its content, and the caller's own credential if the run has one; CannotResumeError."""
         try:
             content, read = await self._body(found)
             return content, read, await self._patiently(partial(self._own, found)) if found.byok else None
@@ -116,7 +116,7 @@ class Resumer(msgspec.Struct, frozen=True):
             return content, await self._patiently(partial(self.bodies.read, found.workspace_id, content))
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The result of an attempt, which is repeated within the patience; FaultError when it fails."""
+        """The result of an attempt that is repeated within the patience; FaultError if the last one fails."""
         for pause in self.patience:
             try:
                 return await attempt()
@@ -139,7 +139,7 @@ class Resumer(msgspec.Struct, frozen=True):
 
 
 def _operation(model: Model, leg: Leg, body: dict[str, object], found: LiveRun) -> Operation | None:
-    """The operation of a body; None for a strict one that its leg no longer takes, and that was not sent yet."""
+    """The operation of a body; None for a strict one that its leg no longer accepts, and that was not sent yet."""
     if not found.strict:
         return model.operation(body)
     if leg.strict is None or (found.handle is None and leg.strict.violations(body, leg.fixed)):
@@ -148,7 +148,7 @@ def _operation(model: Model, leg: Leg, body: dict[str, object], found: LiveRun) 
 
 
 def _selected_leg(model: Model, leg: Leg, found: LiveRun) -> Leg:
-    """The leg a run was selected for: not the one it is on where it was redirected, whichever of the others it was."""
+    """The leg for which a run was selected: if it was redirected, any other than its present one."""
     if not found.redirected:
         return leg
     return next((other for other in model.legs if other is not leg), leg)

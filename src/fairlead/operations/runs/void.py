@@ -19,10 +19,10 @@ class Voider(msgspec.Struct, frozen=True):
     collectable_ms: int
 
     async def void(self, run: Stray | LiveRun, state: RunState, reason: str, fault: Fault) -> bool:
-        """End a run without a charge; its collectors get the fault. False when it has ended already.
+        """End a run without a charge; its collectors get the fault. False if it has ended already.
 
-        The idempotency key of a lost run stays taken, because asking again could pay twice; so does that of a queued
-        run, which represents its place in the queue.
+        The idempotency key of a lost run stays in use, because running it again could pay twice; so does that of a
+        queued run, which represents its place in the queue.
         """
         is_queued = run.place is not None
         now = self.clock.now_ms()

@@ -18,7 +18,7 @@ _SILENCE_SECONDS: Final = 15.0
 
 
 class Watcher:
-    """Lets callers watch their queued runs. Events say when to read the status; without any it is read now and then."""
+    """Lets callers watch their queued runs. An event is a reason to read the status; it is also read now and then."""
 
     def __init__(self, collector: Collector, events: EventHub) -> None:
         self._collector = collector
@@ -28,7 +28,7 @@ class Watcher:
         self._is_closed = False
 
     def close(self) -> None:
-        """End every watch: the server is about to stop, and would wait for them."""
+        """End every watch: the server is about to stop, and would otherwise wait for them."""
         self._is_closed = True
         for watch in self._watches:
             watch.close()

@@ -92,7 +92,7 @@ class Webhooks:
         """Claim up to `limit` deliveries that are due, for LEASE_MS. None while the database is away."""
         now = self._clock.now_ms()
         try:
-            # Looking first costs no write lock, and this is asked every second.
+            # This is called every second; a read comes first because it takes no write lock.
             due_at = await self._database.read(webhooks.next_due)
             if due_at is None or due_at > now:
                 return ()
@@ -108,7 +108,7 @@ class Webhooks:
         try:
             if await self._database.write(lambda c: webhooks.record_try(c, due, done, prospect)):
                 self._tell(due, done, prospect)
-        except DatabaseUnavailableError as error:  # posted again when its lease has run out
+        except DatabaseUnavailableError as error:  # posted again after its lease has run out
             self._observe(DatabaseTrouble("record a webhook", str(error)))
         except Exception as error:  # noqa: BLE001 -- a bug in one delivery must not prevent the others
             self._observe(UnexpectedError(f"record the webhook of {due.run.run_id}", error))
@@ -157,9 +157,9 @@ class DeliveryLog:
         self._database = database
 
     async def of_caller(self, caller: Caller, model_id: str, request_id: str) -> Delivery | None:
-        """The webhook of a queued run of the caller's workspace; None where it named none, or the log has gone.
+        """The webhook of a queued run of the caller's workspace; None if it named none, or the log was deleted.
 
-        FaultError: Forbidden for a model the caller may not run, RequestNotFound for a run that is not of his
+        FaultError: Forbidden for a model the caller may not run, RequestNotFound for a run that is not of their
         workspace or not of this model.
         """
         if fault := refuse_model(caller, model_id):

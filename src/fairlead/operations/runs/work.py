@@ -49,11 +49,8 @@ from fairlead.storage.work.table import OwnedWork, WorkTable
 RunQueue: TypeAlias = WorkQueue[Withdrawal | TakeOver, Execution]
 
 UNDER_WAY_MAX: Final = 2_000
-"""How many runs of others a server may have before it takes over no more.
-
-A run that waits for its partner takes ten kilobytes; one that is not taken over waits until a server has ended some of
-its own, which may take minutes.
-"""
+"""How many runs of others a server may have before it takes over no more. A run that waits for its partner takes ten
+kilobytes; one that is not taken over waits until a server has ended some of its own, which may take minutes."""
 _LOST: Final = ProviderError("The outcome of this run could not be determined; it was not charged.")
 _NOT_STARTED: Final = ServiceUnavailable("The run could not be started; it was not charged.")
 
@@ -122,7 +119,7 @@ class RunWork(msgspec.Struct, frozen=True):
     async def go_on(self, taken: Sequence[tuple[TakeOver, Verdict]]) -> None:
         """Go on with runs that were taken over."""
         orphans = [verdict for _, verdict in taken if isinstance(verdict, LiveRun)]
-        # Runs whose bodies must be fetched may take long, where the store for blobs is away.
+        # Fetching the bodies of runs may take long while the store for blobs is unavailable.
         for orphan in sorted(orphans, key=lambda one: isinstance(one.request, DocumentBlob)):
             self.observe(RunTakenOver(orphan.run_id, orphan.model_id, orphan.attempt))
             try:
@@ -135,8 +132,8 @@ class RunWork(msgspec.Struct, frozen=True):
 
         A database that goes away while it commits may have stored an admission whose caller was told that nothing was
         started. Such a run was never dispatched, and nobody else would ever settle its hold. It may also have stored a
-        takeover whose result this server never got, or a run that goes on with work its partner has: that partner may
-        be working, so the run is released and taken over again.
+        takeover whose result this server never got, or a run that continues work its partner has: the partner may be
+        working, so the run is released and taken over again.
         """
         try:
             for found in strays:
