@@ -59,8 +59,9 @@ class CloseReason(enum.Enum):
 class HubLimits(msgspec.Struct, frozen=True):
     """How many may subscribe at a server, and how much may wait for one subscription before it is too slow.
 
-    Above `coalesce_above` messages or bytes, of what only matters live the newest is kept. One `next` returns at most
-    `batch_bytes` and one broadcast more. `ended_seconds` is how long the end of a job waits for the status after it.
+    Above `coalesce_above` messages or bytes, only the newest of each kind of live event is kept. One `next` returns at
+    most `batch_bytes` and one broadcast more. `ended_seconds` is how long the end of a job waits for the status after
+    it.
     """
 
     per_workspace: int = 2_000

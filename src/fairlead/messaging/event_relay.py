@@ -1,4 +1,4 @@
-"""The port for events of other servers, which this one has read from the database, to the watchers here.
+"""The port for events of other servers, which this server has read from the database, to the watchers here.
 
 What an implementation guarantees, whether or not a messenger brings the same events:
 
@@ -17,7 +17,7 @@ from fairlead.domain.runs.queue import RunChanged
 
 
 class JobMark(msgspec.Struct, frozen=True):
-    """A job that had not ended when its workspace was first watched: its attempt, and how many events it had kept."""
+    """A job that had not ended when its workspace was first watched: its attempt, and its number of stored events."""
 
     job_id: str
     attempt: int
@@ -25,7 +25,7 @@ class JobMark(msgspec.Struct, frozen=True):
 
 
 class EventRelay(Protocol):
-    """Where events are relayed that others have published. Every method belongs to the thread of the event loop."""
+    """Relays events that others have published. Every method belongs to the thread of the event loop."""
 
     def watched_workspaces(self) -> Collection[str]:
         """The workspaces with subscriptions here."""
@@ -36,29 +36,29 @@ class EventRelay(Protocol):
         ...
 
     def begin(self, workspace_id: str, remaining: int, jobs: Iterable[JobMark]) -> None:
-        """Say how a watched workspace stands: what came before is told to nobody."""
+        """Set the state of a watched workspace: earlier events are sent to nobody."""
         ...
 
     def has_begun(self, workspace_id: str) -> bool:
-        """Whether it was said how a workspace stands since it is watched."""
+        """Whether the state of a workspace was set since it is watched."""
         ...
 
     def relay(self, envelope: EventEnvelope) -> None:
-        """Tell subscriptions of an event that was read, unless they were told. The kept ones of a job come in order."""
+        """Send subscriptions an event that was read, unless they have it. The stored ones of a job come in order."""
         ...
 
     def relay_run(self, change: RunChanged) -> None:
-        """Tell watches here of a change that was read."""
+        """Send watches here a change that was read."""
         ...
 
     def is_heard(self, job_id: str, workspace_id: str) -> bool:
-        """Whether what a job does is heard from a messenger as it happens, which is newer than what is read."""
+        """Whether a messenger brings the events of a job as they happen, which is sooner than they are read."""
         ...
 
     def turn(self, workspace_id: str) -> int:
-        """A number that changes whenever subscriptions are told how many jobs of a workspace remain."""
+        """A number that changes whenever the number of remaining jobs of a workspace is sent to subscriptions."""
         ...
 
     def relay_remaining(self, workspace_id: str, remaining: int, at: int, turn: int) -> None:
-        """Tell how many jobs remain, which was read at a time (ms), where that is new and was read after `turn`."""
+        """Send how many jobs remain, read at a time (ms), if that is new and was read after `turn`."""
         ...

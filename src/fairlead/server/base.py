@@ -99,9 +99,9 @@ class Assets(msgspec.Struct, frozen=True):
 class Base(msgspec.Struct, frozen=True):
     """The base of everything else.
 
-    `alone` says that no other server can share the database, `has_api` that callers are answered here; `readers` read
-    callers' documents. `database` waits for a database server that is away for a moment; `prompt_database` is the same
-    without waiting.
+    `alone` says that no other server can share the database, `has_api` that this server answers callers; `readers` read
+    callers' documents. `database` waits for a database server that is briefly unavailable; `prompt_database` is the
+    same without waiting.
     """
 
     database: Database

@@ -1,4 +1,4 @@
-"""How a server stops: who is told, what is waited for, and how long all of that may take together."""
+"""How a server stops: which parts are notified, what is waited for, and how long all of that may take together."""
 
 import time
 from collections.abc import Callable
@@ -6,16 +6,16 @@ from typing import Final
 
 
 class Drain:
-    """Counts the `seconds` that a stopping server waits for what is under way, from the moment it begins to stop.
+    """Counts the `seconds` that a stopping server waits for work in progress, from the moment it begins to stop.
 
-    Before that it announces the stop for `pause_seconds` and goes on taking calls, because load balancers need as long
-    to notice. Parts of the server register functions for both moments, and whether they have something under way.
+    Before that it announces the stop for `pause_seconds` and still takes calls, because load balancers need that long
+    to notice. Parts of the server register functions for both moments, and whether they have work in progress.
     """
 
     def __init__(self, seconds: float, pause_seconds: float = 0.0) -> None:
         self.pause_seconds: Final = pause_seconds
         self.is_announced = False
-        """Whether the server was told to stop."""
+        """Whether the server was asked to stop."""
         self._seconds = seconds
         self._until: float | None = None
         self._told_first: list[Callable[[], None]] = []
@@ -23,11 +23,11 @@ class Drain:
         self._busy: list[Callable[[], bool]] = []
 
     def tell_first(self, announce: Callable[[], None]) -> None:
-        """Have `announce` called as soon as the server is told to stop, before the pause."""
+        """Call `announce` as soon as the server is asked to stop, before the pause."""
         self._told_first.append(announce)
 
     def tell(self, stop: Callable[[], None], is_busy: Callable[[], bool] = lambda: False) -> None:
-        """Have `stop` called when the server begins to stop, and wait while `is_busy`."""
+        """Call `stop` when the server begins to stop, and wait while `is_busy`."""
         self._told.append(stop)
         self._busy.append(is_busy)
 
@@ -39,7 +39,7 @@ class Drain:
                 announce()
 
     def begin(self) -> None:
-        """Begin the stop, and tell all parts; doing it again changes nothing."""
+        """Begin the stop, and notify all parts; doing it again changes nothing."""
         if self._until is None:
             self.announce()
             self._until = time.monotonic() + self._seconds
@@ -48,15 +48,15 @@ class Drain:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way."""
+        """Whether there is work in progress."""
         return any(is_busy() for is_busy in self._busy)
 
     def seconds_left(self) -> float:
-        """What is left of the time, in seconds; begins the stop, if it has not begun."""
+        """The rest of the time, in seconds; begins the stop, if it has not begun."""
         self.begin()
         return max(0.0, (self._until or 0.0) - time.monotonic())
 
     @property
     def is_half_over(self) -> bool:
-        """Whether it is time to take no more calls, so that those under way can end."""
+        """Whether it is time to take no more calls, so that those in progress can end."""
         return self.seconds_left() <= self._seconds / 2

@@ -1,4 +1,4 @@
-"""The engine hosts of an installation, and what is observed of them."""
+"""The engine hosts of an installation, and their observations."""
 
 import asyncio
 from collections.abc import Sequence

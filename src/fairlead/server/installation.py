@@ -302,7 +302,7 @@ def partners(settings: Settings, local: tuple[str, str] | None, simulator: str |
     """Every provider as this server calls it; BadFileError, BadSettingError.
 
     `local` is the address and the token of the built-in partner, `simulator` the address of the partner simulator:
-    every other provider is then called there, shown nothing of ours.
+    every other provider is then called there, without any credential of ours.
     """
     providers = provider_files(settings)
     if settings.brand in providers:
@@ -324,7 +324,7 @@ def _secrets(settings: Settings, provider: str) -> tuple[Secret, ...]:
 
 
 def _at_simulator(provider: Provider, simulator: str) -> Provider:
-    """A provider at the simulator, which has each below its name with the path its real address has.
+    """A provider at the simulator, which serves each vendor below its name, at the paths of its real address.
 
     A token that only a real account could sign is replaced by a plain one, and pauses between polls are short.
     """

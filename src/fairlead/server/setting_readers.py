@@ -148,7 +148,7 @@ def hashes(text: str) -> frozenset[str]:
 
 
 def callable_name(text: str) -> str:
-    """A callable by its name; that of a file is made absolute, for anyone who calls it is somewhere else."""
+    """A callable by its name; the name of a file is made absolute, because its caller has another working directory."""
     if not _CALLABLE.fullmatch(text):
         raise ValueError("must be module:function or path.py:function")
     where, _, name = text.rpartition(":")
@@ -164,7 +164,7 @@ def domain(text: str) -> str:
 
 
 def static_token(text: str) -> str:
-    """Read a token that somebody has chosen."""
+    """Read a token that a person has chosen."""
     if not _STATIC_TOKEN.fullmatch(text):
         raise ValueError("must be 16 to 1000 letters, digits and any of . _ ~ + / = -")
     return text

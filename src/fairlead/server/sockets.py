@@ -57,7 +57,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.transport.close()
 
     def handle_connect(self, event: Request) -> None:
-        """Begin, and tell the application what else can be sent."""
+        """Begin, and tell the application which further messages can be sent."""
         super().handle_connect(event)
         if not self.close_sent:
             extensions: dict[str, Any] = self.scope["extensions"]

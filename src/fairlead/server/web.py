@@ -1,7 +1,7 @@
 """uvicorn's connections for `serve`: every head has a bound, and whole answers are written at once.
 
-Neither uvicorn nor the parser in C below it bounds what a request says before its body: its address, its headers, the
-extensions of its chunks and the headers behind them.
+Neither uvicorn nor its parser in C bounds the parts of a request around its body: its address, its headers, the
+extensions of its chunks and its trailers.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ from fairlead.observing.run_meters import Times
 
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 _WHOLE_MAX: Final = 64 * 1024
-"""A larger answer is not written at once, in bytes: the kernel would take it for as long as the caller reads."""
+"""The largest answer that is written at once, in bytes: the kernel would take a larger one only as fast as the caller
+reads."""
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
 _SLICE_BYTES: Final = 256 * 1024
 """How much of it is."""
@@ -52,7 +53,7 @@ _Answered: TypeAlias = MutableMapping[tuple[RouteName, int], Times]
 
 
 class LazyEvent(msgspec.Struct, eq=False):
-    """An `asyncio.Event` that is made when somebody waits for it, as no call does whose body is taken whole."""
+    """An `asyncio.Event` that is made when something waits for it, which no call does whose body is taken whole."""
 
     _event: asyncio.Event | None = None
     _is_set: bool = False
@@ -81,12 +82,12 @@ class LazyEvent(msgspec.Struct, eq=False):
 class WebExchange(RequestResponseCycle):
     """A request and its response, which can also be taken and answered whole (`WholeExchange` in api/http/asgi.py).
 
-    Piece by piece, every message is a dictionary and a step of a coroutine, and every header is looked at three times:
-    a tenth of what a whole run costs.
+    Piece by piece, every message is a dictionary and a step of a coroutine, and every header is examined three times: a
+    tenth of the cost of a whole run.
     """
 
     answered: _Answered
-    """Where it is counted when it has been answered."""
+    """The meter that counts it when it has been answered."""
     began: float
     """When its head had been read, by the monotonic clock."""
     _status = LEFT
@@ -140,7 +141,7 @@ class WebExchange(RequestResponseCycle):
             self.count()
 
     def count(self) -> None:
-        """Count the call, whose answer was sent in pieces or has been waited for in vain."""
+        """Count the call, after its answer was sent in pieces or its caller has left."""
         name: RouteName = self.scope.get(ROUTE_NAME, UNMATCHED)  # type: ignore[assignment]
         self.answered[name, self._status].add(time.monotonic() - self.began)
 
@@ -209,7 +210,7 @@ class WebProtocol(HttpToolsProtocol):
                 self.handle_websocket_upgrade()
             else:
                 self._unsupported_upgrade_warning()
-        if self.headers is not headers:  # a request began within these bytes, but it is not known where
+        if self.headers is not headers:  # a request began somewhere within these bytes
             self._received = 0
         elif not self._in_head:
             self._received += body - self._body_bytes
@@ -219,7 +220,7 @@ class WebProtocol(HttpToolsProtocol):
             self.head_since = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request that the parser refuses, or for which it was stopped."""
+        """Answer a request that the parser refuses, or for which it was stopped."""
         if self._wrong is not None:
             self._refuse(self._wrong)
         elif not self._is_refused:
@@ -253,7 +254,7 @@ class WebProtocol(HttpToolsProtocol):
         self._refuse(408)
 
     def _stop(self, status: int) -> NoReturn:
-        """Stop the parser, which then has `send_400_response` called."""
+        """Stop the parser, which then calls `send_400_response`."""
         self._wrong = status
         raise ValueError(status)
 
@@ -304,7 +305,7 @@ class WebProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin an exchange as uvicorn does, without the limit, the root path and the state that we do not set.
 
-        What asks for another protocol is left to it.
+        A request for another protocol is left to uvicorn.
         """
         is_short = self._received <= _PLAIN_BYTES and self.head_since is None
         self._in_head, self.head_since = False, None
@@ -389,7 +390,7 @@ class WebProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, where it has come already."""
+        """Continue with the next request, if it has arrived already."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return

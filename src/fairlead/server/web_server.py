@@ -21,12 +21,12 @@ _TICKS_BETWEEN_LOOKS: Final = 10
 
 
 class WebServer(uvicorn.Server):
-    """A uvicorn server that closes connections on which no request has been under way for `patience` seconds.
+    """A uvicorn server that closes connections without a request in progress for `patience` seconds.
 
     uvicorn bounds the time between two requests of a connection, with a timer for each, but neither the time to the
     first one nor the time a request's head may take to arrive: a caller that sends nothing, or a byte a minute, would
-    keep its place forever. Here the bound of a used connection is the shorter of both.
-    `drain` is that of the server whose answers these are, once it has started. `meter` counts calls and connections.
+    keep its place forever. Here a used connection has the shorter of both bounds. `drain` is that of the server whose
+    answers these are, once it has started. `meter` counts calls and connections.
     """
 
     def __init__(self, config: uvicorn.Config, patience: float, connections: int = 0) -> None:

@@ -17,11 +17,11 @@ class LocalMessaging(msgspec.Struct, frozen=True):
 
     @property
     def relay(self) -> LocalEventHub:
-        """The hub, which also tells of what others have published."""
+        """The hub, which also sends what others have published."""
         return self.events
 
     def counts(self) -> Mapping[str, int]:
-        """No messages, as there is nobody to bring them to."""
+        """Empty, as there are no messages to other servers."""
         return {}
 
 

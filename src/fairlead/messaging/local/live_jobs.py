@@ -1,4 +1,4 @@
-"""What is remembered of jobs under way, for those who begin to watch later and for messages of progress."""
+"""The state of jobs under way, for those who begin to watch later and for messages of progress."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _RUNNING_MAX: Final = 8
 
 
 class _LiveJob(msgspec.Struct):
-    """What began last in a job, its newest preview, and how far the nodes are that run."""
+    """What began last in a job, its newest preview, and the progress of its running nodes."""
 
     workspace_id: str
     is_ours: bool
@@ -48,7 +48,7 @@ class _LiveJob(msgspec.Struct):
         return (progress, *others)
 
     def note_end(self, place: Place) -> tuple[NodeProgress, ...]:
-        """Take note that a node is through; return its progress and that of the others that run."""
+        """Take note that a node has finished; return its progress and that of the others that run."""
         last = self.running.get(place.node)
         most = 1 if last is None else last.most
         return self.note(NodeProgress(place, most, most, is_running=False))
@@ -74,7 +74,7 @@ class LiveJobs:
         return None if job is None else job.preview
 
     def has_seen(self, envelope: EventEnvelope) -> bool:
-        """Whether it is known already that a node has begun, or is through."""
+        """Whether it is known already that a node has begun, or has finished."""
         job = None if envelope.job_id is None else self._jobs.get(envelope.job_id)
         match envelope.event:
             case Executing(place):
@@ -85,13 +85,13 @@ class LiveJobs:
                 return False
 
     def forget_others(self, workspace_id: str) -> None:
-        """Forget the jobs of a workspace that other servers execute: from now on, their ends may not be heard here."""
+        """Forget the jobs of a workspace that other servers execute, because their ends may not arrive here."""
         others = [id_ for id_, job in self._jobs.items() if job.workspace_id == workspace_id and not job.is_ours]
         for job_id in others:
             del self._jobs[job_id]
 
     def note(self, envelope: EventEnvelope, *, is_ours: bool = True) -> Sequence[NodeProgress]:
-        """Take note of an event of a job, until its end; return the progress that is told with it."""
+        """Take note of an event of a job; return the progress that is sent with it."""
         job_id = envelope.job_id
         if job_id is None:
             return ()

@@ -1,4 +1,4 @@
-"""What waits for one subscriber, within bounds."""
+"""The queue of one subscriber, within bounds."""
 
 import asyncio
 import itertools
@@ -27,18 +27,18 @@ from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
 
 _BASE_BYTES: Final = 512
-"""What an event counts for that has nothing of any size in it."""
+"""The size that is counted for an event without content of its own."""
 _NODE_BYTES: Final = 300
-"""What the progress of one node counts for."""
+"""The size that is counted for the progress of one node."""
 _encode: Final = msgspec.json.Encoder().encode
 _OfANode: TypeAlias = Preview | Progress | ProgressText
-"""What only matters live, about a node."""
+"""Live events about a node."""
 _LiveKey: TypeAlias = tuple[type[object], str | None, str]
 _Key: TypeAlias = int | _LiveKey
 
 
 class SizedBroadcast:
-    """A broadcast with its size on the wire, and with its key where the newest of that key replaces the others."""
+    """A broadcast with its size on the wire; with a `key` if only the newest broadcast of that key is sent."""
 
     __slots__ = ("broadcast", "live_key", "size")
 
@@ -49,9 +49,10 @@ class SizedBroadcast:
 
 
 class LocalSubscription:
-    """What one subscriber is told. `running` is what is executed at its beginning; `ended` is done when it has ended.
+    """The events for one subscriber.
 
-    `leave` is called once, when it ends.
+    `running` are the nodes that are executed when it begins; `ended` is done when it has ended. `leave` is called once,
+    when it ends.
     """
 
     def __init__(
@@ -68,9 +69,9 @@ class LocalSubscription:
         self._waiter: asyncio.Future[None] | None = None
 
     async def next(self) -> Sequence[Broadcast]:
-        """What is to be told next, in order, at most `batch_bytes` and one more; empty once the subscription has ended.
+        """The next events, in order, at most `batch_bytes` and one more; empty once the subscription has ended.
 
-        Only one may ask at a time.
+        Only one caller may wait at a time.
         """
         while not self._waiting and not self.ended.done():
             self._waiter = asyncio.get_running_loop().create_future()
@@ -104,13 +105,13 @@ class LocalSubscription:
             self._make_room()
 
     def wake(self) -> None:
-        """Let the one who waits in `next` have what there is."""
+        """Let the caller of `next` have what is there."""
         has_next = self._waiting or self.ended.done()
         if has_next and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def end(self, reason: CloseReason) -> None:
-        """End, and forget what waits."""
+        """End, and discard what waits."""
         if not self.ended.done():
             self.ended.set_result(reason)
             self._leave(self)
@@ -127,7 +128,7 @@ class LocalSubscription:
         return len(self._waiting) > self._limits.waiting or self._bytes > self._limits.waiting_bytes
 
     def _make_room(self) -> None:
-        """Drop what only matters live, the oldest first; end where that is not enough."""
+        """Drop live events, the oldest first; end the subscription if that is not enough."""
         while self._live and self._is_full():
             self._remove(next(iter(self._live)))
         if self._is_full():
@@ -144,7 +145,7 @@ def _size(broadcast: Broadcast) -> int:
     """About how many bytes a broadcast takes on the wire."""
     least = _BASE_BYTES + _NODE_BYTES * len(broadcast.progress)
     match None if broadcast.envelope is None else broadcast.envelope.event:
-        case Executing() | Finished():  # nearly all that is told of a long job
+        case Executing() | Finished():  # nearly all events of a long job
             return least
         case Preview(_, _, image):
             return least + len(image)
@@ -157,7 +158,7 @@ def _size(broadcast: Broadcast) -> int:
 
 
 def _live_key(envelope: EventEnvelope | None) -> _LiveKey | None:
-    """What an event that only matters live is about: only the newest about it is worth telling."""
+    """The subject of a live event: of several with one subject only the newest is worth sending."""
     if envelope is None:
         return None
     if isinstance(envelope.event, _OfANode):
@@ -166,7 +167,7 @@ def _live_key(envelope: EventEnvelope | None) -> _LiveKey | None:
 
 
 class LocalRunWatch:
-    """Hears of the changes of one run. `leave` is called when it is closed."""
+    """Gets the changes of one run. `leave` is called when it is closed."""
 
     def __init__(self, leave: Callable[["LocalRunWatch"], None]) -> None:
         self._leave = leave

@@ -23,7 +23,7 @@ class LocalWakeups:
             mailbox.put(wakeup)
 
     def listen(self, topic: Topic, listener: Listener) -> Callable[[], None]:
-        """Have `listener` told of a topic from now on; what is returned ends that."""
+        """Call `listener` with the wake-ups of a topic from now on; the returned function ends that."""
         mailbox = _Mailbox(listener, self._most)
         self._mailboxes[topic].append(mailbox)
 

@@ -1,11 +1,11 @@
-"""Messaging between the servers of one installation over NATS, beside what happens within each of them.
+"""Messaging between the servers of one installation over NATS, in addition to messaging within each of them.
 
-What is published is told here at once, as `local` does it, and sent to a NATS server, which passes it on to the other
-servers of the installation: wake-ups to all of them, events to those at which the workspace is watched. Subjects begin
-with a name that the installation's servers have from their database, so that two installations may share a NATS.
+A message is published here at once, as in `local`, and sent to a NATS server, which passes it on to the other servers
+of the installation: wake-ups to all of them, events to those at which the workspace is watched. Subjects begin with a
+name that the installation's servers have from their database, so that two installations may share a NATS.
 
-`link` is the connection and what waits for it; `wire` is what travels, and the bounds of what is taken from outside.
-Nothing is published or heard while NATS is away: that costs time, and nothing else.
+`link` is the connection and what waits for it; `wire` is the form of messages, and the bounds of those from outside.
+While NATS is unavailable nothing is sent or received: that costs time, and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ class NatsMessaging(msgspec.Struct, frozen=True):
 
     @property
     def relay(self) -> LocalEventHub:
-        """What was read is told at this server alone."""
+        """The local hub: what was read from the database is sent at this server alone."""
         return self.events.local
 
     def counts(self) -> Mapping[str, int]:
@@ -52,9 +52,9 @@ def nats_messaging(
     limits: HubLimits | None = None,
     report: Callable[[LinkState], None] = lambda _: None,
 ) -> NatsMessaging:
-    """Make messaging over NATS servers, given by their URLs; `report` hears when the connection is made or lost.
+    """Make messaging over NATS servers, given by their URLs.
 
-    The name of an `installation` is what its servers, and nobody else, have in common.
+    `report` is called when the connection is made or lost. The name of an `installation` is known to its servers only.
     """
     link = NatsLink(servers, credentials, report)
     return NatsMessaging(NatsEventHub(link, installation, limits), NatsWakeups(link, installation), link)

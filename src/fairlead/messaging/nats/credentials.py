@@ -1,7 +1,7 @@
-"""Who a server is at NATS: a user and a password, a token, or a file of credentials as `nsc` writes it.
+"""The credentials of a server at NATS: a user and a password, a token, or a file of credentials as `nsc` writes it.
 
-The file has a JSON Web Token and the seed of an Ed25519 key, with which a random text of the NATS server is signed. It
-is read for each connection, so that it may be replaced under a running server.
+The file has a JSON Web Token and the seed of an Ed25519 key, which signs a random text of the NATS server. It is read
+for each connection, so that it may be replaced while the server runs.
 """
 
 import base64
@@ -22,7 +22,7 @@ _PORT: Final = 4222
 
 
 class BadCredentialsError(Exception):
-    """A file of credentials that cannot be used. What it says never repeats what was found there."""
+    """A file of credentials that cannot be used. The message never repeats its content."""
 
 
 class CredentialsFile:
