@@ -41,7 +41,7 @@ def test_files_named_by_their_content_are_kept_for_good(router: Server) -> None:
 
 
 def test_file_of_another_version_is_not_found(router: Server) -> None:
-    """A document in the place of a script would be executed as one."""
+    """A document in place of a script would be executed as one."""
     assert httpx.get(f"{router.url}/console/assets/index-00000000.js").status_code == 404
 
 

@@ -277,7 +277,7 @@ def _members(answer: httpx.Response) -> str:
 
 
 def shape(answer: httpx.Response, things: Things) -> tuple[int, Mapping[str, str], str]:
-    """A whole answer, with names in the place of what was asked for, and of what differs in every answer."""
+    """A whole answer, with names in place of what was asked for, and of what differs in every answer."""
     text = answer.text if answer.status_code != httpx.codes.CREATED else _members(answer)
     for name, value in sorted(things.items(), key=lambda pair: -len(pair[1])):
         if name not in {"expires", "signature", "cursor", "provider", "model", "class_name:path"}:

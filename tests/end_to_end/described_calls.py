@@ -39,7 +39,7 @@ class Call:
 
 
 def filled(template: Any, names: Names) -> Any:
-    """A template with names in the place of their braces."""
+    """A template with names in place of their braces."""
     match template:
         case str():
             return template.format_map(names) if _NAMED.fullmatch(template) else template

@@ -202,7 +202,7 @@ def test_server_with_another_folder_says_so_and_keeps_nothing_there(
 def test_store_is_adopted_by_a_command(
     tmp_path: Path, postgresql_url: str, models: CatalogFolder, s3_server: S3Server
 ) -> None:
-    """A bucket in the place of a lost folder is recorded by `fairlead blobs adopt`; not one of another installation."""
+    """A bucket in place of a lost folder is recorded by `fairlead blobs adopt`; not one of another installation."""
     store = s3_server.settings("adopted", tmp_path.name)
     with _servers(tmp_path, postgresql_url, models, {}) as (first,):
         assert first.cli("blobs", "show", "--json")["state"] == "ours"

@@ -94,7 +94,7 @@ def test_every_route_is_attacked() -> None:
 
 
 def _filled(template: Any, things: Things) -> Any:
-    """A template with things in the place of their names."""
+    """A template with things in place of their names."""
     match template:
         case str():
             for name, value in things.items():

@@ -107,7 +107,7 @@ def test_id_token_that_is_not_of_this_sign_in_signs_nobody_in(
 
 
 def test_id_token_of_another_key_signs_nobody_in(provider: FakePartner, keys: Keys, issuer: str) -> None:
-    """Nobody who answers in the place of the provider can sign it."""
+    """Nobody who answers in place of the provider can sign it."""
     _said(provider, keys, key=keys.other_rsa)
     with pytest.raises(ProviderError, match="the signature is wrong"):
         _identify(issuer)

@@ -189,7 +189,7 @@ def list_command(settings: Settings, as_json: bool) -> None:
 def revoke(key_id: str, settings: Settings) -> None:
     """Revoke a key by its id, for good. No further run is admitted with it.
 
-    With - in the place of the id, the key itself is read from standard input.
+    With - in place of the id, the key itself is read from standard input.
     """
     text = _read_key() if key_id == _READ_IT else None
 

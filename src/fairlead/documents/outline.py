@@ -109,7 +109,7 @@ def long_spans(content: bytes, long_bytes: int = LONG_BYTES, *, keeps_links: boo
 
 
 def write_outline(content: bytes, spans: Sequence[Span], nonce: str) -> bytes:
-    """The document with marks in the place of its long texts. UnevenDocumentError where too much is left of it.
+    """The document with marks in place of its long texts. UnevenDocumentError where too much is left of it.
 
     `nonce` is a secret of 32 characters that no document can hold.
     """
@@ -123,7 +123,7 @@ def write_outline(content: bytes, spans: Sequence[Span], nonce: str) -> bytes:
 
 
 def _with_long_texts(value: object, texts: dict[str, LongText]) -> object:
-    """A decoded outline with its long texts in the place of their marks."""
+    """A decoded outline with its long texts in place of their marks."""
     if isinstance(value, str):
         return texts.get(value, value)
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ class LargeDocument(NamedTuple):
         return _with_long_texts(value, {text.mark: text for text in texts})
 
     def fill(self, written: bytes) -> bytes:
-        """The encoded outline, with the bytes of the texts in the place of their marks.
+        """The encoded outline, with the bytes of the texts in place of their marks.
 
         It may run in a thread: no step holds the interpreter lock for long.
         """

@@ -165,7 +165,7 @@ class Release(msgspec.Struct, frozen=True):
 
 
 class DeploymentNotFound(msgspec.Struct, frozen=True):
-    """The workspace has no such deployment; one of another workspace cannot be told from one there never was."""
+    """The workspace has no such deployment; one of another workspace looks like one that never existed."""
 
     deployment_id: str
 

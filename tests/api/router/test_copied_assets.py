@@ -67,7 +67,7 @@ def test_listed_asset_is_copied_and_its_link_replaced(legs: Server, partner: Fak
 
 @pytest.mark.req("S-02")
 def test_link_in_a_large_answer_is_exchanged(partner: FakePartner, run: Run) -> None:
-    """A large answer has our link in the place of the partner's, and else every byte as it was."""
+    """A large answer has our link in place of the partner's, and else every byte as it was."""
     link = f"{partner.url}/made/a.png"
     document = {"before": 'é\n"' * 30_000, "data": [{"b64": "x" * 300_000, "url": link}], "after": "y" * 9_000}
     partner.script(NATIVE, reply_json(document))

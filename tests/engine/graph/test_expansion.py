@@ -40,7 +40,7 @@ def test_each_call_may_give_a_graph_or_a_value(execute: Execute) -> None:
 
 
 def test_nested_graphs_are_shown_where_the_first_is(execute: Execute) -> None:
-    """A hundred deep, each in the place of the one before; all are shown where the first is."""
+    """A hundred deep, each in place of the one before; all are shown where the first is."""
     seen = execute({"c": n("Countdown", value=100), "s": n("Show", value=["c", 0])})
     assert seen.shown("s") == [0]
     deepest = max((event.place for event in seen.of(Finished)), key=lambda place: len(place.node))

@@ -116,7 +116,7 @@ class KeyHandlers(msgspec.Struct, frozen=True):
         return answer(page_of([_shown_provider_key(one) for one in found], "provider keys", None))
 
     async def put_provider_key(self, request: Request) -> Response:
-        """`PUT /workspaces/{workspace}/provider-keys/{provider}`: store a key in the place of the one before."""
+        """`PUT /workspaces/{workspace}/provider-keys/{provider}`: store a key in place of the one before."""
         body, workspace = await read_body(request, ProviderKeyBody), workspace_of(request)
         provider = request.path_params["provider"]
         told, is_new = await self.provider_keys.put(workspace.id, provider, body.key, actor_of(request))

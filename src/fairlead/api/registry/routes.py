@@ -28,9 +28,7 @@ _PAGE: Final = (
     Parameter("limit", "How many at most; 20 where it is absent.", Annotated[int, msgspec.Meta(ge=1, le=LIMIT_MAX)]),
     Parameter("cursor", "The `next_cursor` of the page before."),
 )
-_NUMBER: Final = Parameter(
-    "page", "Which page, from 1 on, in the place of a cursor.", Annotated[int, msgspec.Meta(ge=1)]
-)
+_NUMBER: Final = Parameter("page", "Which page, from 1 on, in place of a cursor.", Annotated[int, msgspec.Meta(ge=1)])
 _SEARCH: Final = Parameter("search", "Words that a node must have.")
 
 ROUTES: Final = (

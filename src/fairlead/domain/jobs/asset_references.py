@@ -70,7 +70,7 @@ def references_in(workflow: bytes) -> Sequence[AssetReference]:
 
 
 def with_names(workflow: bytes, names: Mapping[str, str]) -> bytes:
-    """The workflow with names of files in the place of references, by the ids of their assets, which are all known."""
+    """The workflow with names of files in place of references, by the ids of their assets, which are all known."""
     return _rewritten(workflow, lambda reference: _encode(names[reference.id or ""]))
 
 

@@ -99,7 +99,7 @@ class Withdrawal(msgspec.Struct, frozen=True):
 
     A run that waits ends here and is never dispatched. For one that a worker has claimed, a cancellation is recorded
     for that worker; one that had waited long was then claimed in time. The audit log says that it was done `by`
-    somebody who administers; None for its caller, and for what no person does.
+    an administrator; None for its caller, and for automatic withdrawals.
     """
 
     run_id: str

@@ -14,7 +14,7 @@ class Outlined(Protocol):
 
     @property
     def outline(self) -> bytes:
-        """The bytes of the answer with marks in the place of its long texts."""
+        """The bytes of the answer with marks in place of its long texts."""
         ...
 
     def decode(self, outline: bytes) -> object:
@@ -22,7 +22,7 @@ class Outlined(Protocol):
         ...
 
     def fill(self, written: bytes) -> bytes:
-        """An encoded outline with the bytes of the long texts in the place of their marks. May run in a thread."""
+        """An encoded outline with the bytes of the long texts in place of their marks. May run in a thread."""
         ...
 
 

@@ -80,7 +80,7 @@ def required_input_missing(path: str) -> Fault:
 
 
 def bad_linked_input(at: At, value: list[object]) -> Fault:
-    """A list that is not a link is in the place of one."""
+    """A list that is not a link is in place of one."""
     words = "Bad linked input, must be a length-2 list of [node_id, slot_index]"
     return Fault("bad_linked_input", words, at.path, at.info(received_value=value))
 

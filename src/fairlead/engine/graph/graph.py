@@ -19,7 +19,7 @@ class Link(NamedTuple):
 
 
 class BadLink(NamedTuple):
-    """A list in the place of a link that is not one; it is kept for the error report."""
+    """A list in place of a link that is not one; it is kept for the error report."""
 
     value: list[object]
 

@@ -5,7 +5,7 @@
     keys              API keys: issued once, kept as digests, revoked for good
     provider_keys     ProviderKeys: a workspace's own keys at providers
     webhook_secrets   WebhookSecrets: what its webhooks are signed with
-    secrets           another master secret in the place of the one before
+    secrets           sealing stored texts again with another master secret
     rate_limits       limits of requests of keys and models, as owners set them
     rate_windows      RateWindows: quotas of requests, added up over all servers
     members           people: their roles in workspaces, their keys; the first operator

@@ -1,4 +1,4 @@
-"""Links in the place of files in workflows: downloaded within bounds, and kept for a while.
+"""Links in place of files in workflows: downloaded within bounds, and kept for a while.
 
 A job asks for the same file several times: when it is checked, when it is looked for in the cache, when it is loaded.
 """

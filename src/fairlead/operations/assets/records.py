@@ -160,7 +160,7 @@ class Assets:
             raise AssetFaultError(fault)
 
     async def resolve(self, caller: Caller, new: NewJob) -> NewJob:
-        """A submission with the names of files in the place of its references to assets.
+        """A submission with the names of files in place of its references to assets.
 
         JobFaultError: SubmissionRefused(missing_asset) for missing assets, BadSubmission for too many.
         """

@@ -97,7 +97,7 @@ class CopyOrder(msgspec.Struct, frozen=True):
 
 
 class CopiedResult(msgspec.Struct, frozen=True):
-    """A result with our links in the place of those that could be copied.
+    """A result with our links in place of those that could be copied.
 
     `copied` has a row for each copy; `left` counts the listed links that are still the partner's, on which it depends
     how long the result may be replayed.
@@ -172,7 +172,7 @@ class AssetCopier:
         self._seconds = seconds
 
     async def copy(self, order: CopyOrder, answer: object, content: bytes) -> CopiedResult:
-        """Copy what the rules list and put our links in the place of the partner's. Raises nothing but cancellation.
+        """Copy what the rules list and put our links in place of the partner's. Raises nothing but cancellation.
 
         `answer` is what `content` says, as JSON.
         """

@@ -224,7 +224,7 @@ class _Marked:
         self.texts = list(dict.fromkeys(self._find(body)))
 
     def exchange(self, links: Mapping[str, str]) -> object:
-        """The body with links in the place of what was marked."""
+        """The body with links in place of what was marked."""
         return self._with(self._body, links)
 
     def _find(self, value: object) -> list[str]:

@@ -3,7 +3,7 @@
     queue             WorkQueue: one kind of work, by what its WorkKind passes in
     places            places for work that is executed at this server
     presence          a server's sign of life
-    store             WorkStore: entries made durable, and told of where that cannot be done
+    store             WorkStore: entries made durable; FaultError where that is impossible
     stored_documents  StoredDocuments: large documents of work as blobs
 
 It imports no other noun: what differs between runs and jobs is passed in.

@@ -70,7 +70,7 @@ def record_act(connection: Connection, by: Actor, act: Act, now: int) -> None:
 
 
 def record_acts(connection: Connection, acts: Iterable[tuple[Actor, Act, int]]) -> None:
-    """Write an entry for each act of somebody at a time (ms), in the transaction of a batch of changes."""
+    """Write an entry for each act of an actor at a time (ms), in the transaction of a batch of changes."""
     for by, act, at in acts:
         record_act(connection, by, act, at)
 

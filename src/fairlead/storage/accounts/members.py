@@ -177,7 +177,7 @@ def create_first_operator(connection: Connection, new: NewMember, key: NewPerson
 
 
 def set_role(connection: Connection, workspace_id: str, member_id: str, role: Role, now: int) -> None:
-    """Give a member a role in a workspace, in the place of the one before."""
+    """Give a member a role in a workspace, in place of the one before."""
     row = insert_into(connection, memberships).values(
         workspace_id=workspace_id, member_id=member_id, role=role, created_at=now
     )

@@ -48,7 +48,7 @@ class StoreMarkers:
             await obstore.put_async(self._store, f"{_FOLDER}/{marker}{_PROPOSED}", b"")
 
     async def establish(self, marker: str) -> None:
-        """Write a marker that is recorded, in the place of its proposal."""
+        """Write a marker that is recorded, in place of its proposal."""
         async with _reaching():
             await obstore.put_async(self._store, f"{_FOLDER}/{marker}", b"")
             with suppress(FileNotFoundError):

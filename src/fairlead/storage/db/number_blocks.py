@@ -1,7 +1,7 @@
-"""Sets of numbers as they are kept: by blocks of 7,168 that follow one another.
+"""Sets of numbers as they are stored: in blocks of 7,168 consecutive numbers.
 
-A set in a block is bytes: its few places, two bytes each and the lowest first, or else a bit for each place that the
-block has. So what a million jobs have in common is found among some hundred rows, whatever they have in common.
+A set in a block is bytes: its places if they are few, two bytes each and the lowest first, otherwise a bit for each
+place of the block. So what a million jobs have in common is found among some hundred rows.
 """
 
 import functools
@@ -11,24 +11,22 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 BLOCK: Final = 7_168
-"""How many numbers a block has: nearly as many as, with the id of a row, SQLite keeps in one piece (1,002 bytes).
-
-Rows are told apart by it, so it cannot be changed without all of them.
-"""
+"""How many numbers a block has: nearly as many as SQLite stores in one piece with the id of a row (1,002 bytes). Rows
+are identified by it, so it cannot be changed without rewriting all of them."""
 _DENSE_BYTES: Final = BLOCK // 8
 _FEW: Final = 32
-"""How many places are kept one by one: looked at in Python each, they take as long as all the bits of a block."""
+"""How many places are stored one by one: examining each in Python takes as long as all the bits of a block."""
 
 
 def with_places(block: bytes, places: Iterable[int]) -> bytes:
-    """A block that has more places. One without any is `b""`."""
+    """A block with some more places. A block without any is `b""`."""
     if len(block) == _DENSE_BYTES:
         return (_bits(block) | _bits_at(places)).to_bytes(_DENSE_BYTES, "little")
     return _pack({*_few(block), *places})
 
 
 def without_places(block: bytes, places: Collection[int]) -> bytes:
-    """A block that has some places no more; `b""` where none is left."""
+    """A block without some places; `b""` if none is left."""
     if len(block) == _DENSE_BYTES:
         bits = _bits(block) & ~_bits_at(places)
         return bits.to_bytes(_DENSE_BYTES, "little") if bits.bit_count() > _FEW else _pack(set(_from_highest(bits)))
@@ -36,7 +34,7 @@ def without_places(block: bytes, places: Collection[int]) -> bytes:
 
 
 def places_in_all(blocks: Sequence[bytes]) -> Iterator[int]:
-    """The places that all of some blocks have, the highest first; there must be a block."""
+    """The places that all of some blocks have, the highest first; there must be at least one block."""
     first = min(blocks, key=len)
     if len(first) == _DENSE_BYTES:
         return _from_highest(functools.reduce(operator.and_, map(_bits, blocks)))

@@ -1,7 +1,7 @@
-"""The whole schema: beside `tables.py` and the other modules of tables what is sealed, what is kept, and where.
+"""The whole schema: `tables.py`, the other modules of tables, and the triggers.
 
-Triggers count what is kept, so that no statement can be forgotten, nor those of servers of the version before (S-09).
-Files of workflows, copies of results, what editors keep and the large workflows of jobs are counted, each row for
+Triggers count what is stored, so that no statement is missed, not even those of servers of an earlier version (S-09).
+Files of workflows, copies of results, editors' documents and the large workflows of jobs are counted, each row by
 itself.
 """
 

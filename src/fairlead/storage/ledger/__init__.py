@@ -3,11 +3,11 @@
     ledger      entries and exports of the book; disagreements proves it against the runs
     budgets     what may be spent, by whom and when: made, changed, listed, counted again
     run_books   BudgetBook, UsageBook: what the runs of a batch change in addition
-    alerts      what people are told of budgets and unusual days, and what became of telling it
+    alerts      alerts about budgets and unusual days, and their deliveries
     usage       what runs have cost, by day, key and model
     account     a workspace's entries in pages, and a month in sums
     archives    what moves into archives, and their records; archive_files.py are their files, archived_lines.py exports
-    statements  runs as their accounts are told
+    statements  the statements of runs
 
 It imports `db`, `accounts` and `work`. The books are written by `runs`, in the transaction of the run; nothing here
 moves money.

@@ -3,8 +3,8 @@
     entries      write_entries: what a batch of entries decides; entry_statements.py is its SQL
     idempotency  keys of runs, and the results kept for them
     queue        where a queued run is, and how many are ahead of it
-    runs         whose runs are, letting them go, finding them again
-    webhooks     who is to be told of a run's end, and what became of each try
+    runs         runs by owner and by work, and their release
+    webhooks     the webhooks of runs, and the outcome of each attempt
 
 It imports `db`, `accounts`, `ledger` and `work`, and never `jobs`. Every change names the state it expects to find.
 """
