@@ -92,7 +92,7 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
             server = running.enter_context(measuring.gateway(data, "--no-local-partner", "--database", url))
             operator = replace(server, key=(data / "first-operator-key").read_text("ascii").strip())
             measuring.tell(f"pages of {kind}")
-            found += asyncio.run(_asked(kind, operator, filled, options.calls))
+            found += asyncio.run(_ask(kind, operator, filled, options.calls))
     measuring.tell("")
     print(f"\n{'database':12}{'page':26}{'p50 ms':>9}{'p99 ms':>9}")
     for one in found:
@@ -117,7 +117,7 @@ def _database(kind: str, path: Path) -> Iterator[str]:
         server.drop(name)
 
 
-async def _asked(kind: str, server: Gateway, filled: Filled, calls: int) -> list[Found]:
+async def _ask(kind: str, server: Gateway, filled: Filled, calls: int) -> list[Found]:
     async with sessions(server, 1) as (session,):
         found = []
         for page, path in _paths(filled).items():

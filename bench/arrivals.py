@@ -58,7 +58,7 @@ class Calls:
         elif due >= self.counted_from:
             self.unsent += 1
 
-    def ended(self, due: float, status: str) -> None:
+    def note_end(self, due: float, status: str) -> None:
         """Count a call."""
         self.under_way -= 1
         took = round((time.perf_counter() - due) * 10_000)
@@ -97,7 +97,7 @@ class _Connection(asyncio.Protocol):
             status = "503 without Retry-After"
         calls, due, self._received, self._due = self._calls, self._due, b"", None
         if due is not None:
-            calls.ended(due, status)
+            calls.note_end(due, status)
         if calls.goes_on:
             self.call(time.perf_counter())
         else:
@@ -105,7 +105,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         if self._due is not None:
-            self._calls.ended(self._due, "closed without an answer")
+            self._calls.note_end(self._due, "closed without an answer")
         elif self in self._calls.free:
             self._calls.free.remove(self)
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from bench import catalog, measuring
 from bench.measuring import Claim
-from bench.sockets import Heard, open_sockets, publish, watched
+from bench.sockets import Heard, open_sockets, publish, watched_server
 
 from databases import running_postgres
 from fairlead.storage.db.opening import open_database
@@ -91,7 +91,7 @@ def _sockets(folder: Path, nats: str, options: argparse.Namespace) -> tuple[Hear
     """How late events are at a socket of each other server, and at many sockets of all."""
     with ExitStack() as stack:
         words = [str(folder), nats]
-        servers = [stack.enter_context(watched(words, folder / f"{number}.log")) for number in range(_SERVERS)]
+        servers = [stack.enter_context(watched_server(words, folder / f"{number}.log")) for number in range(_SERVERS)]
         publisher = servers[0][0]
 
         async def hear(counts: list[int]) -> Heard:

@@ -32,25 +32,25 @@ _JOBS: Final = "/api/v2/jobs"
 _UPLOAD: Final = "/api/upload/image"
 
 
-def filled(unit: bytes, size: int, start: bytes, end: bytes) -> bytes:
+def fill(unit: bytes, size: int, start: bytes, end: bytes) -> bytes:
     """A document of about so many bytes: a unit, again and again."""
     return start + unit * (size // len(unit)) + end
 
 
 def attacks(size: int) -> Iterator[tuple[str, str, bytes]]:
     """What is sent: a name, a path, and a body of about `size` bytes."""
-    objects = filled(b"{},", size, b'{"prompt":[', b"{}]}")
+    objects = fill(b"{},", size, b'{"prompt":[', b"{}]}")
     for path in (_RUN, f"{_RUN}/estimate", f"{_RUN}/requests", _PROMPT, _JOBS):
         yield f"[{{}},…] to {path}", path, objects
-    yield "deep nesting", _RUN, filled(b"[", size, b'{"prompt":', b"")
+    yield "deep nesting", _RUN, fill(b"[", size, b'{"prompt":', b"")
     yield "many names", _RUN, b"{" + b",".join(b'"k%d":1' % n for n in range(size // 12)) + b"}"
-    yield "floats", _RUN, filled(b"1.5e10,", size, b'{"tags":[', b"1]}")
-    yield "long integers", _RUN, filled(b"9" * 3000 + b",", size, b'{"tags":[', b"1]}")
+    yield "floats", _RUN, fill(b"1.5e10,", size, b'{"tags":[', b"1]}")
+    yield "long integers", _RUN, fill(b"9" * 3000 + b",", size, b'{"tags":[', b"1]}")
     yield "long names", _RUN, b"{" + b",".join(b'"%b%d":1' % (b"k" * 3000, n) for n in range(size // 3010)) + b"}"
     for name, unit in (("plain", b"QUJD"), ("escaped", b"\\n"), ("not ASCII", "é😀".encode()), ("commas", b",{[")):
-        yield f"a text, {name}", _RUN, filled(unit, size, b'{"prompt":"ok","image":"data:image/png;base64,', b'"}')
-        yield f"a text to {_PROMPT}, {name}", _PROMPT, filled(unit, size, b'{"prompt":{"1":{"class_type":"', b'"}}}')
-    yield "spaces", _RUN, filled(b" ", size, b'{"prompt":"a",', b'"width":"x"}')
+        yield f"a text, {name}", _RUN, fill(unit, size, b'{"prompt":"ok","image":"data:image/png;base64,', b'"}')
+        yield f"a text to {_PROMPT}, {name}", _PROMPT, fill(unit, size, b'{"prompt":{"1":{"class_type":"', b'"}}}')
+    yield "spaces", _RUN, fill(b" ", size, b'{"prompt":"a",', b'"width":"x"}')
     fields = b"".join(b'--b\r\nContent-Disposition: form-data; name="f%d"\r\n\r\nx\r\n' % n for n in range(size // 60))
     yield "a form of many fields", _UPLOAD, fields + b"--b--\r\n"
 
@@ -98,7 +98,7 @@ def lags(port: int) -> dict[float, float]:
     return {float(bound): float(count) for bound, count in found}
 
 
-def measured(port: int, key: str, attack: Callable[[], object]) -> tuple[dict[str, list[float]], dict[float, float]]:
+def measure(port: int, key: str, attack: Callable[[], object]) -> tuple[dict[str, list[float]], dict[float, float]]:
     """What another caller waits while something is done, and how often the event loop was how late."""
     stop, (ours, theirs) = multiprocessing.Event(), multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=observe, args=(port, key, stop, theirs))
@@ -113,7 +113,7 @@ def measured(port: int, key: str, attack: Callable[[], object]) -> tuple[dict[st
     return waits, {bound: after[bound] - before[bound] for bound in after}
 
 
-def described(waits: dict[str, list[float]], late: dict[float, float]) -> list[str]:
+def describe(waits: dict[str, list[float]], late: dict[float, float]) -> list[str]:
     """A row of figures in milliseconds: p50, p99 and the longest wait of each kind, and what the event loop says."""
     cells = []
     for found in waits.values():
@@ -126,7 +126,7 @@ def described(waits: dict[str, list[float]], late: dict[float, float]) -> list[s
 
 
 @contextmanager
-def crowded(folder: Path) -> Iterator[Gateway]:
+def crowded_server(folder: Path) -> Iterator[Gateway]:
     """A server with the engine, and a partner of its own."""
     log = folder / "partner.log"
     partner = [sys.executable, str(Path(__file__).with_name("slow_partner.py")), "0"]
@@ -147,12 +147,12 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=5, help="how often each is sent (default 5)")
     parser.add_argument("--only", default="", help="what the name of an attack must hold")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, crowded(Path(name)) as gateway:
+    with tempfile.TemporaryDirectory() as name, crowded_server(Path(name)) as gateway:
         made = measuring.fairlead("keys", "create", "default", "--json", "--data", gateway.data)
         key = json.loads(subprocess.run(made, check=True, capture_output=True, text=True).stdout)["key"]
         print("| attack | MiB | answers | health, ms (p50 / p99 / longest) | run, ms | loop over 50 ms |")
         print("|---|---|---|---|---|---|")
-        row = described(*measured(gateway.port, key, lambda: time.sleep(3)))
+        row = describe(*measure(gateway.port, key, lambda: time.sleep(3)))
         print(f"| none | | | {' | '.join(row)} |", flush=True)
         for size in chosen.sizes:
             for name_, path, body in attacks(int(size * _MIB)):
@@ -163,7 +163,7 @@ def main() -> None:
                 def attack(path: str = path, body: bytes = body, statuses: list[int] = statuses) -> None:
                     statuses.extend(ask(gateway.port, gateway.key, path, body) for _ in range(chosen.times))
 
-                row = described(*measured(gateway.port, key, attack))
+                row = describe(*measure(gateway.port, key, attack))
                 answers = ", ".join(map(str, sorted(set(statuses))))
                 print(f"| {name_} | {size:g} | {answers} | {' | '.join(row)} |", flush=True)
 

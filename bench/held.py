@@ -85,7 +85,7 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
         measuring.gateway(folder / "data", "--no-local-partner", "--catalog", files, core=cores.target)
     )
     measuring.lift_limits(server.data)
-    with measuring.pinned_to(cores.load):
+    with measuring.pin_to(cores.load):
         found = uvloop.run(_hold(server, partner_port, asked, options.seconds))
     server.stop()
     _print(found)

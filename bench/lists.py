@@ -102,7 +102,7 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
                 for number, url in urls.items()
             }
             measuring.tell(f"pages of {kind}")
-            found += asyncio.run(_asked(kind, servers, options.calls))
+            found += asyncio.run(_ask(kind, servers, options.calls))
     measuring.tell("")
     _print(found)
     return measuring.print_claims(_claims(found, numbers))
@@ -137,7 +137,7 @@ def _fill(data: Path, url: str, number: int) -> None:
     asyncio.run(fill())
 
 
-async def _asked(kind: str, servers: Mapping[int, Gateway], calls: int) -> list[Found]:
+async def _ask(kind: str, servers: Mapping[int, Gateway], calls: int) -> list[Found]:
     async with AsyncExitStack() as stack:
         opened = {number: await stack.enter_async_context(sessions(servers[number], 1)) for number in servers}
         paths = {number: await _paths(servers[number], opened[number][0], number) for number in servers}

@@ -94,7 +94,7 @@ def _stat(path: Path) -> list[str]:
 
 
 @contextmanager
-def pinned_to(core: int | None) -> Iterator[None]:
+def pin_to(core: int | None) -> Iterator[None]:
     """Start processes inside this, and they stay on one core; None leaves them free."""
     before = os.sched_getaffinity(0)
     if core is not None:
@@ -107,7 +107,7 @@ def pinned_to(core: int | None) -> Iterator[None]:
 
 def yardstick_seconds(core: int) -> float:
     """How long a fixed piece of interpreter work takes on a core now: it tells how fast the machine lets us be."""
-    with pinned_to(core):
+    with pin_to(core):
         started = time.process_time()
         total = 0
         for number in range(_YARDSTICK_STEPS):
@@ -152,7 +152,7 @@ def program(
     It gets a session of its own: Ctrl-C is meant for us, and we stop what we started.
     """
     leave_nothing_behind()
-    with log.open("ab") as errors, pinned_to(core):
+    with log.open("ab") as errors, pin_to(core):
         process = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL,

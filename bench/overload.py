@@ -122,7 +122,7 @@ def _load(server: Gateway, cores: Cores, rate: float | None, before: float, seco
         "seconds": seconds,
     }
     command = [sys.executable, str(Path(__file__).with_name("arrivals.py")), json.dumps(options)]
-    with measuring.pinned_to(cores.load):
+    with measuring.pin_to(cores.load):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CannotMeasureError(f"the callers failed: {done.stderr[-1000:]}")

@@ -72,7 +72,7 @@ class Partner:
         self._held.append(connection)
         self._answer()
 
-    async def called(self, times: int) -> float:
+    async def wait_for_calls(self, times: int) -> float:
         """Wait until so many calls have come since the start; the moment of the last of them."""
         awaited: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._awaited = (times, awaited)
@@ -167,17 +167,17 @@ class Bench:
         """A read of a queued run."""
         return request(self.server, "GET", f"{_REQUESTS_PATH}/{request_id}{what}")
 
-    async def ended(self) -> int:
+    async def count_ended(self) -> int:
         """How many runs have ended, by the gateway's own counter, which counts a run when its end is durable."""
         page = await self.opened[0].ask(request(self.server, "GET", "/metrics"))
         return sum(int(float(found)) for found in _ENDED.findall(page.body))
 
     async def all_ended(self) -> None:
         """Wait until every run has reached the partner and has ended."""
-        await self.partner.called(self.runs)
+        await self.partner.wait_for_calls(self.runs)
         give_up_at = time.perf_counter() + _PATIENCE_SECONDS
         while True:
-            ended = await self.ended()
+            ended = await self.count_ended()
             if ended >= self.runs:
                 return
             if time.perf_counter() > give_up_at:
@@ -214,7 +214,7 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
     )
     measuring.lift_limits(server.data)
     before = os.getloadavg()[0]
-    with measuring.pinned_to(cores.load):
+    with measuring.pin_to(cores.load):
         idle, turns, waiting, runs = uvloop.run(_work(server, listener, options))
     print(f"load average {before:.1f} before, {os.getloadavg()[0]:.1f} after; this script alone makes about 1\n")
     server.stop()
@@ -249,18 +249,20 @@ async def _one_at_a_time(bench: Bench, number: int) -> Idle:
     """Time what a call takes to its partner while nothing else goes on."""
     found = Idle([], [], [])
     for _ in range(number):
-        answer, seconds = await _reached(bench, _REQUESTS_PATH, 201)
+        answer, seconds = await _wait_until_reached(bench, _REQUESTS_PATH, 201)
         found.queued.append(seconds)
         found.answered.append(answer.seconds)
-        found.synchronous.append((await _reached(bench, _MODEL_PATH, 200))[1])
+        found.synchronous.append((await _wait_until_reached(bench, _MODEL_PATH, 200))[1])
     return found
 
 
-async def _reached(bench: Bench, path: str, status: int) -> tuple[Reply, float]:
+async def _wait_until_reached(bench: Bench, path: str, status: int) -> tuple[Reply, float]:
     """Make one call; its answer, and the seconds it took to the partner."""
     (call,) = bench.calls(1, path)
     began = time.perf_counter()
-    answer, arrived = await asyncio.gather(bench.opened[0].ask(call), bench.partner.called(bench.partner.calls + 1))
+    answer, arrived = await asyncio.gather(
+        bench.opened[0].ask(call), bench.partner.wait_for_calls(bench.partner.calls + 1)
+    )
     _expect([answer], status)
     await asyncio.sleep(_IDLE_PAUSE_SECONDS)
     return answer, arrived - began
@@ -299,7 +301,7 @@ async def _wait(bench: Bench, number: int, seconds: float) -> Waiting:
     await asyncio.to_thread(measuring.limit_runs, server.data, 1)
     bench.partner.let_pass(0)
     first = (await ask_all(opened[:1], bench.calls(1)))[0]
-    await bench.partner.called(bench.runs)
+    await bench.partner.wait_for_calls(bench.runs)
     empty = await _read(bench, {json.loads(first.body)["request_id"]: 0}, seconds / 3, moved=1)
     last = min(_PACED_SUBMITS, number)
     submitted = await ask_all(opened, bench.calls(number - last))
@@ -367,7 +369,7 @@ async def _move(bench: Bench, known: dict[str, int], seconds: float) -> int:
     moved = min(_MOVED, len(known))
     reached = bench.partner.calls + moved
     bench.partner.let_pass(moved)
-    await bench.partner.called(reached)
+    await bench.partner.wait_for_calls(reached)
     front = [one for one, position in known.items() if position <= moved]
     replies = await ask_all(bench.opened, [bench.reading(one, "/status") for one in front])
     wrong = sum(not _is_exact(reply, known[one] - moved) for one, reply in zip(front, replies, strict=True))

@@ -214,9 +214,9 @@ class _Installation:
         core = min(range(len(self._cores)), key=self._cores.__getitem__)
         self._cores[core] = max(now + trip, self._cores[core]) + busy
         self.database_busy += busy
-        return self._flushed(self._cores[core] + (costs.round_trips - 2) * trip) + trip
+        return self._flush(self._cores[core] + (costs.round_trips - 2) * trip) + trip
 
-    def _flushed(self, at: float) -> float:
+    def _flush(self, at: float) -> float:
         """When the log is durable up to what was written at a time: transactions that wait share a flush."""
         if at > self._flush_begins:
             self._flush_begins = max(at, self._flush_ends)
@@ -234,7 +234,7 @@ class _Spent(msgspec.Struct, frozen=True):
     stored: int
 
 
-def measured(stack: ExitStack, runs: int) -> Costs:
+def measure_server(stack: ExitStack, runs: int) -> Costs:
     """Load one server that has PostgreSQL, and divide what that took by its runs."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-bench-")))
     postgres = stack.enter_context(running_postgres())
@@ -251,10 +251,10 @@ def measured(stack: ExitStack, runs: int) -> Costs:
         )
     )
     _lift_limits(postgres, url)
-    spent = [_spent(server, postgres, url)]
+    spent = [_figures_of(server, postgres, url)]
     for _ in range(2):
         uvloop.run(_ask(server, runs))
-        spent.append(_spent(server, postgres, url))
+        spent.append(_figures_of(server, postgres, url))
     before, after = spent[1:]  # the first round filled caches and pages
     return Costs(
         server_us=(after.server - before.server) / runs * 1e6,
@@ -279,7 +279,7 @@ async def _ask(server: Gateway, runs: int) -> None:
         raise CannotMeasureError(f"{len(refused)} runs failed: {refused[0].status} {refused[0].body[:200]!r}")
 
 
-def _spent(server: Gateway, postgres: Postgres, url: str) -> _Spent:
+def _figures_of(server: Gateway, postgres: Postgres, url: str) -> _Spent:
     def figures(connection: Connection) -> tuple[int, int]:
         row = connection.execute(
             text("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn, pg_database_size(current_database())")
@@ -318,7 +318,7 @@ def main() -> int:
 
 
 def _report(stack: ExitStack, options: argparse.Namespace) -> bool:
-    costs = measured(stack, options.runs) if options.measure else Costs()
+    costs = measure_server(stack, options.runs) if options.measure else Costs()
     if options.queued:
         share = QUEUED_ENTRIES / costs.entries
         costs = msgspec.structs.replace(

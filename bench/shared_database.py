@@ -104,9 +104,9 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
     postgres = stack.enter_context(running_postgres(is_durable=True))
     nats = stack.enter_context(running_nats()).url
     parts = Parts(folder, catalog.write_catalog(folder / "catalog", port), postgres, nats)
-    rates, books = _queued(parts, options.runs, options.rounds)
+    rates, books = _queue_runs(parts, options.runs, options.rounds)
     turns = _synchronous(parts, options.runs, options.rounds)
-    takeover = _taken_over(parts, options.live)
+    takeover = _take_over(parts, options.live)
     measuring.tell("")
     _print(rates, turns, takeover)
     return measuring.print_claims(_claims(rates, turns, takeover, books))
@@ -128,7 +128,7 @@ def _pair(stack: ExitStack, parts: Parts, data: str, **settings: str) -> tuple[s
     return url, servers
 
 
-def _queued(parts: Parts, number: int, rounds: int) -> tuple[list[float], dict[str, Any]]:
+def _queue_runs(parts: Parts, number: int, rounds: int) -> tuple[list[float], dict[str, Any]]:
     """Runs a second of each round, from the first submit to the last end; and what the audit says of them all."""
     with ExitStack() as stack:
         url, servers = _pair(stack, parts, "queued")
@@ -189,7 +189,7 @@ async def _turn(server: Gateway, number: int) -> Turn:
     return Turn(number / seconds, (measuring.cpu_seconds(server.pid) - used) / number * 1e6)
 
 
-def _taken_over(parts: Parts, number: int) -> Takeover:
+def _take_over(parts: Parts, number: int) -> Takeover:
     """Kill a server whose runs wait for their partner, and look until none of them is its own any more."""
     with ExitStack() as stack:
         url, (killed, _) = _pair(stack, parts, "killed", **_HURRIED)

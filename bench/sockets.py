@@ -177,18 +177,18 @@ def _row(name: str, ours: float, theirs: float, unit: str, scale: float) -> tupl
 
 def _run(folder: Path, kind: str, cores: Cores, options: argparse.Namespace) -> Found:
     log = folder / "watched.log"
-    with watched([kind], log, cores.target) as (server, port, key), measuring.pinned_to(cores.load):
+    with watched_server([kind], log, cores.target) as (server, port, key), measuring.pin_to(cores.load):
         return uvloop.run(_watch(server, port, key, options))
 
 
 @contextmanager
-def watched(
+def watched_server(
     words: Sequence[str], log: Path, core: int | None = None
 ) -> Iterator[tuple["subprocess.Popen[str]", int, str]]:
     """Run bench/watched.py with some words: the process, its port and a key of it."""
     command = [sys.executable, str(Path(__file__).with_name("watched.py")), *words]
     measuring.leave_nothing_behind()
-    with log.open("ab") as errors, measuring.pinned_to(core):
+    with log.open("ab") as errors, measuring.pin_to(core):
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
         )

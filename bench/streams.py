@@ -134,7 +134,7 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
         data = first.data  # it has made the schema
     accounts = uvloop.run(_seed(data, -(-options.streams // STREAMS_MAX)))
     server = stack.enter_context(measuring.gateway(data, "--no-local-partner", core=cores.target, settings=_ENGINE))
-    with measuring.pinned_to(cores.load):
+    with measuring.pin_to(cores.load):
         found = uvloop.run(_watch(server, accounts, options.streams))
     _print(found)
     return measuring.print_claims(_claims(found))

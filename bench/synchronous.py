@@ -277,7 +277,7 @@ def _load(target: Target, connections: int, seconds: int, cores: Cores, *, label
     command = [measuring.path_of("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s"]
     yardstick = measuring.yardstick_seconds(cores.target)
     before = measuring.cpu_seconds(target.pid)
-    with measuring.pinned_to(cores.load):
+    with measuring.pin_to(cores.load):
         done = subprocess.run(
             [*command, "-s", str(target.script), target.url, "--", str(time.time_ns())],
             capture_output=True,

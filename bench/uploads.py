@@ -249,7 +249,7 @@ def _fetch(server: Gateway, asset: _Asset, *, hashed: bool = False) -> str:
         connection.sendall(_head(server, "GET", asset.link))
         received = b""
         while _END not in received:
-            received += _received(connection)
+            received += _receive(connection)
         head, _, body = received.partition(_END)
         if int(head[9:12]) != 200:
             raise CannotMeasureError(f"A file was not given: {head[:200]!r}")
@@ -294,7 +294,7 @@ def _answer(connection: socket.socket) -> tuple[int, bytes]:
     return int(head[9:12]), body
 
 
-def _received(connection: socket.socket) -> bytes:
+def _receive(connection: socket.socket) -> bytes:
     if not (chunk := connection.recv(64 * 1024)):
         raise CannotMeasureError("The server hung up.")
     return chunk

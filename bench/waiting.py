@@ -82,11 +82,11 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
         )
     )
     measuring.lift_limits(server.data)
-    with measuring.pinned_to(cores.load):
+    with measuring.pin_to(cores.load):
         found = uvloop.run(_wait(server, partner_port, options.runs, options.seconds))
     _print(found)
     _tell(partner_port, "/finish")
-    ended = _ended(server, options.runs + _WARM_UP * _WARM_UP_ROUNDS)
+    ended = _wait_for_end(server, options.runs + _WARM_UP * _WARM_UP_ROUNDS)
     server.stop()
     return measuring.print_claims([*_waiting_claims(found), _book_claim(server.data, options.runs, ended)])
 
@@ -127,7 +127,7 @@ def _tell(partner_port: int, path: str = "/waiting") -> dict[str, int]:
     return figures
 
 
-def _ended(server: Gateway, expected: int) -> int:
+def _wait_for_end(server: Gateway, expected: int) -> int:
     """Wait until every run has ended, by the books; how many have succeeded."""
     give_up_at = time.monotonic() + _END_SECONDS
     while True:

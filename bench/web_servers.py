@@ -123,7 +123,7 @@ def _granian(port: int, target: str, interface: str) -> None:
     os.execv(sys.executable, command)  # noqa: S606 -- it ends with the bench, where a child of this would be left
 
 
-def _measured(name: str, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
+def _measure(name: str, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
     """The microseconds of processor that a request costs, and the requests a second."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port: int = bound.getsockname()[1]
@@ -162,7 +162,7 @@ def _compare(options: argparse.Namespace, stack: ExitStack) -> bool:
     for _ in range(options.rounds):
         for name in names:
             measuring.tell(name)
-            found[name].append(_measured(name, folder, options.connections, options.seconds))
+            found[name].append(_measure(name, folder, options.connections, options.seconds))
     rows: list[Sequence[str]] = [("server", "processor us/request", "requests/s")]
     for name, values in found.items():
         rows.append(

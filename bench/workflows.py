@@ -146,15 +146,15 @@ async def _work(server: Gateway, jobs: int, began: float) -> Found:
         async with connect(uri, additional_headers=headers, max_size=None, compression=None) as socket:
             bench = _Bench(server, opened, socket)
             measuring.tell("two nodes")
-            small = await bench.measured(_small, jobs)
+            small = await bench.measure(_small, jobs)
             measuring.tell("pictures that are shown")
-            shown = await bench.measured(_shown, jobs)
+            shown = await bench.measure(_shown_picture, jobs)
             measuring.tell("pictures that are saved")
-            saved = await bench.measured(_saved, jobs)
+            saved = await bench.measure(_saved_picture, jobs)
             measuring.tell(f"a chain of {_CHAIN}")
-            cold, cached = await bench.watched(_chain(_CHAIN, 1)), await bench.watched(_chain(_CHAIN, 1))
+            cold, cached = await bench.watch(_chain(_CHAIN, 1)), await bench.watch(_chain(_CHAIN, 1))
             measuring.tell(f"a chain of {_LONG_CHAIN:,}")
-            long = await bench.watched(_chain(_LONG_CHAIN, 2))
+            long = await bench.watch(_chain(_LONG_CHAIN, 2))
             measuring.tell("")
     return Found(ready, idle, small, shown, saved, cold, cached, long)
 
@@ -167,20 +167,20 @@ class _Bench:
         self._opened = opened
         self._socket = socket
 
-    async def measured(self, graph: Callable[[int], Mapping[str, Any]], jobs: int) -> Measured:
+    async def measure(self, graph: Callable[[int], Mapping[str, Any]], jobs: int) -> Measured:
         """Measure jobs of one kind; `graph` makes one that no number before has made known."""
         for number in range(_WARM_UPS):
-            await self.watched(graph(number))
+            await self.watch(graph(number))
         first = _WARM_UPS
-        singles = [(await self.watched(graph(first + number))).seconds for number in range(jobs)]
+        singles = [(await self.watch(graph(first + number))).seconds for number in range(jobs)]
         many = await self.many([graph(first + jobs + number) for number in range(jobs)])
         # Each host has a cache of its own: so many at once have made the graph known to all of them.
         known = [graph(0)] * jobs
         await self.many(known)
-        known_singles = [(await self.watched(one)).seconds for one in known]
+        known_singles = [(await self.watch(one)).seconds for one in known]
         return Measured(singles, many, known_singles, await self.many(known))
 
-    async def watched(self, graph: Mapping[str, Any]) -> Watched:
+    async def watch(self, graph: Mapping[str, Any]) -> Watched:
         """Submit a job and watch it to its success."""
         call = request(self._server, "POST", "/api/prompt", json.dumps({"prompt": graph}))
         began = time.perf_counter()
@@ -190,7 +190,7 @@ class _Bench:
             while job_id is None or job_id not in ended:
                 message = await self._socket.recv()
                 told += len(message)
-                if name := _ended(message):
+                if name := _ended_job(message):
                     ended.add(name)
                     seconds = time.perf_counter() - began
                 if job_id is None and (asked.done() or ended):
@@ -208,7 +208,7 @@ class _Bench:
         ended = set[str]()
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while len(ended) < len(graphs):
-                if name := _ended(await self._socket.recv()):
+                if name := _ended_job(await self._socket.recv()):
                     ended.add(name)
         seconds, cpu = time.perf_counter() - began, measuring.cpu_seconds(self._server.pid) - used
         refused = [reply.status for reply in await asked if reply.status != 200]
@@ -217,7 +217,7 @@ class _Bench:
         return Many(len(graphs), seconds, cpu)
 
 
-def _ended(message: str | bytes) -> str | None:
+def _ended_job(message: str | bytes) -> str | None:
     """The job that a message tells the end of; only success is good enough for a figure."""
     if isinstance(message, bytes) or not any(last in message for last in _LAST):
         return None
@@ -235,12 +235,12 @@ def _small(number: int) -> dict[str, Any]:
     }
 
 
-def _shown(number: int) -> dict[str, Any]:
+def _shown_picture(number: int) -> dict[str, Any]:
     """A picture that nobody has made yet, shown to who watches."""
     return _with_picture(number, {"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}})
 
 
-def _saved(number: int) -> dict[str, Any]:
+def _saved_picture(number: int) -> dict[str, Any]:
     """A picture that nobody has made yet, saved among the outputs."""
     inputs = {"images": ["1", 0], "filename_prefix": "bench"}
     return _with_picture(number, {"class_type": "SaveImage", "inputs": inputs})

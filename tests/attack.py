@@ -21,9 +21,9 @@ from typing import Final
 
 import click
 
-from attacks.observation import Noticed, Observation, observed
+from attacks.observation import Noticed, Observation, observe
 from attacks.table import ATTACKS
-from attacks.world import Attack, Size, Verdict, World, inhabited
+from attacks.world import Attack, Size, Verdict, World, run_world
 from databases import running_postgres
 from fairlead.cli.output import print_table
 from reaper import watch_this_run
@@ -56,13 +56,13 @@ def main() -> int:
     verdicts = []
     for kind in kinds:
         tried = [attack for attack in wanted if attack.on_both or kind == kinds[0]]
-        verdicts += _tried(tried, kind, size) if tried else []
+        verdicts += _try(tried, kind, size) if tried else []
     failed = verdicts.count(False)
     click.echo(f"\n{len(verdicts) - failed} of {len(verdicts)} attacks were held off and disturbed nobody.")
     return 1 if failed else 0
 
 
-def _tried(attacks: Sequence[Attack], kind: str, size: Size) -> list[bool]:
+def _try(attacks: Sequence[Attack], kind: str, size: Size) -> list[bool]:
     """Try some attacks against one server; whether each was held off and nobody was disturbed."""
     click.echo(f"\n=== over {kind} ===")
     with ExitStack() as stack:
@@ -72,8 +72,8 @@ def _tried(attacks: Sequence[Attack], kind: str, size: Size) -> list[bool]:
         def begin(name: str) -> World:
             database = None if postgres is None else postgres.url(postgres.create())
             (folder / name).mkdir()
-            world = stack.enter_context(inhabited(folder / name, size, database))
-            with observed(world.server.url, world.bystander.key):
+            world = stack.enter_context(run_world(folder / name, size, database))
+            with observe(world.server.url, world.bystander.key):
                 time.sleep(_QUIET_SECONDS)  # what starts with the first call is there before anything is measured
             return world
 
@@ -101,13 +101,13 @@ class _Trial:
             click.echo(f"{_word(verdict)}: {verdict.found}")
             return verdict.held
         for left in reversed(range(_TRIES)):
-            with self._observed() as quiet_now:
+            with self._observe() as quiet_now:
                 time.sleep(_QUIET_SECONDS if self._world.is_full else _SHORT_SECONDS)
             self._quiet.add(quiet_now)
-            noticed, verdict, seconds = self._watched(self._world, attack)
+            noticed, verdict, seconds = self._attack_and_watch(self._world, attack)
             rows, is_undisturbed = _rows(self._quiet, None, noticed)
             if not is_undisturbed:
-                next_door, *_ = self._watched(self._neighbour(), attack)
+                next_door, *_ = self._attack_and_watch(self._neighbour(), attack)
                 rows, is_undisturbed = _rows(self._quiet, next_door, noticed)
             print_table(rows, _HEADING)
             disturbed = "" if is_undisturbed else "; WITNESS DISTURBED" + (", so it is tried again" if left else "")
@@ -116,14 +116,14 @@ class _Trial:
                 break
         return verdict.held and is_undisturbed
 
-    def _watched(self, attacked: World, attack: Attack) -> tuple[Observation, Verdict, float]:
+    def _attack_and_watch(self, attacked: World, attack: Attack) -> tuple[Observation, Verdict, float]:
         """Attack a server for a while: what the witness of ours noticed, what came of it, and the seconds it took."""
-        with self._observed() as noticed, ThreadPoolExecutor(1, initializer=_give_way) as attacker:
+        with self._observe() as noticed, ThreadPoolExecutor(1, initializer=_give_way) as attacker:
             verdict, seconds = attacker.submit(_repeated_verdict, attacked, attack).result()
         return noticed, verdict, seconds
 
-    def _observed(self) -> AbstractContextManager[Observation]:
-        return observed(self._world.server.url, self._world.bystander.key)
+    def _observe(self) -> AbstractContextManager[Observation]:
+        return observe(self._world.server.url, self._world.bystander.key)
 
 
 def _give_way() -> None:

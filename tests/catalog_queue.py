@@ -26,7 +26,7 @@ from fairlead.server.installation import LOCAL, partners
 from fairlead.server.settings import Settings
 from fake_partner import CatalogFolder
 from replaying_partner import ReplayingPartner, replaying_partner
-from servers import Server, killed_at_last, serving
+from servers import Server, kill_at_last, serving
 
 _SIMULATOR: Final = ("fairlead_partners.simulator", "--task-seconds", "0.05")
 _BUILT_IN: Final = ("fairlead_partners.procedural",)
@@ -91,7 +91,7 @@ def _program(module: str, *arguments: str) -> Iterator[str]:
         command, text=True, stdout=subprocess.PIPE, env={**os.environ, "PROCEDURAL_TOKEN": _TOKEN}
     ) as process:
         assert process.stdout is not None
-        with killed_at_last(process):
+        with kill_at_last(process):
             yield process.stdout.readline().removeprefix("listening on ").strip()
 
 

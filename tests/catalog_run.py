@@ -116,7 +116,7 @@ async def _run(client: httpx.AsyncClient, call: Call) -> Made:
     )
 
 
-def unsampled() -> list[str]:
+def models_without_samples() -> list[str]:
     """The models nobody could run for want of a body."""
     today = Clock().today()
     return [
@@ -134,7 +134,7 @@ def main() -> int:
         made = run_catalog(Path(folder) / "data")
         compared = compare_queued(Path(folder) / "queue")
     print_table([one.row() for one in made], _COLUMNS)
-    bad, lacking = [one for one in made if not one.is_well], unsampled()
+    bad, lacking = [one for one in made if not one.is_well], models_without_samples()
     for model_id in lacking:
         sys.stdout.write(f"There is no sample for {model_id}.\n")
     different = [one for one in compared if one.difference]

@@ -112,7 +112,7 @@ def asked_for(sample: Sample) -> Pricing:
     return Pricing(body, schema.defaults if schema else {}, len(json.dumps(sample.body)), operation)
 
 
-def planned(sample: Sample, leg: Leg, run_id: str = "0198f000-0000-7000-8000-000000000001") -> LegPlan:
+def plan_call(sample: Sample, leg: Leg, run_id: str = "0198f000-0000-7000-8000-000000000001") -> LegPlan:
     """What a server would send on a leg for a sample."""
     content = json.dumps(sample.body).encode()
     request = Request(run_id, sample.model, sample.operation.name, content, asked_for(sample))

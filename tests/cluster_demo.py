@@ -19,7 +19,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from cluster.installation import PRICE, Installation, api_key, installed
+from cluster.installation import PRICE, Installation, api_key, install
 from cluster.load import Tally, calling
 from cluster.scenario import ROLL, Scenario, Takeover
 from fairlead.cli.output import print_table
@@ -71,7 +71,7 @@ def demonstrate(callers: int, calm: float) -> Report:
         nats = stack.enter_context(running_nats())
         store = stack.enter_context(running_store())
         settings = {"FAIRLEAD_MESSAGING": nats.url, **store.settings("cluster")}
-        installation = stack.enter_context(installed(folder, settings))
+        installation = stack.enter_context(install(folder, settings))
         first = installation.start_server("server-1")
         key = api_key(installation, first)
         for number in (2, 3):

@@ -176,7 +176,7 @@ class _Reader:
 
     def _read_test(self, test: _Function, inherited: frozenset[str]) -> None:
         ids = inherited | self._ids(*test.decorator_list)
-        if not any(_is_mark(_uncalled(decorator), *_NOT_A_PROOF) for decorator in test.decorator_list):
+        if not any(_is_mark(_callee_of(decorator), *_NOT_A_PROOF) for decorator in test.decorator_list):
             self._proofs.update(Proof(self._path, test.name, rule_id) for rule_id in ids)
 
     def _ids(self, *expressions: ast.expr) -> frozenset[str]:
@@ -224,7 +224,7 @@ def _is_mark(node: ast.AST, *names: str) -> TypeGuard[ast.Attribute]:
             return False
 
 
-def _uncalled(decorator: ast.expr) -> ast.expr:
+def _callee_of(decorator: ast.expr) -> ast.expr:
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 

@@ -21,7 +21,7 @@ import branch_coverage
 import reaper
 from cluster.form import SQLITE, ManyServers
 from compilation import compile_tests
-from databases import Postgres, migrate_url, opened, running_postgres
+from databases import Postgres, migrate_url, opened_database, running_postgres
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.ledger import ledger
@@ -211,12 +211,12 @@ def database(database_url: str, run: Run) -> Iterator[Database]:
     """Return an open, migrated database that belongs to the loop of `run`."""
     opened_database = open_database(database_url)
     if database_url.startswith("postgresql"):
-        run(_connected(opened_database))
+        run(_connect(opened_database))
     yield opened_database
     run(opened_database.close())
 
 
-async def _connected(database: Database) -> None:
+async def _connect(database: Database) -> None:
     """Have a connection available: on a machine that is busy with other tests the first may take its time."""
     for _ in range(_CONNECTS_MOST):
         with suppress(DatabaseUnavailableError):
@@ -239,7 +239,7 @@ def proven_books(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 async def _disagreements(url: str) -> list[dict[str, Any]]:
-    async with opened(url) as database:
+    async with opened_database(url) as database:
         return await database.read(ledger.disagreements)
 
 

@@ -195,7 +195,7 @@ def running_postgres(*, is_durable: bool = False) -> Iterator[Postgres]:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Database]:
+async def opened_database(url: str) -> AsyncIterator[Database]:
     """Open a database, and close it whatever happens."""
     database = open_database(url)
     try:
@@ -206,7 +206,7 @@ async def opened(url: str) -> AsyncIterator[Database]:
 
 async def migrate_url(url: str) -> None:
     """Bring the database of a URL to the newest schema."""
-    async with opened(url) as database:
+    async with opened_database(url) as database:
         await migrate(database)
 
 

@@ -47,7 +47,7 @@ def reply(status: int = 200, body: bytes = b"{}", content_type: str = "applicati
     """Answer whole and at once; underscores in header names stand for hyphens."""
 
     async def behave(_: Request, writer: asyncio.StreamWriter) -> None:
-        await _send(writer, status, {"Content-Type": content_type, **_hyphenated(headers)}, body, len(body))
+        await _send(writer, status, {"Content-Type": content_type, **_hyphenate(headers)}, body, len(body))
 
     return behave
 
@@ -133,7 +133,7 @@ def raw(content: bytes) -> Behaviour:
     return behave
 
 
-def gzipped(body: bytes) -> Behaviour:
+def gzip_reply(body: bytes) -> Behaviour:
     """Answer encoded, whatever was accepted."""
     return reply(200, gzip.compress(body), Content_Encoding="gzip")
 
@@ -182,7 +182,7 @@ class FakePartner:
         with self._lock:
             self._rest = behaviour
 
-    def held(self, behaviour: Behaviour) -> Behaviour:
+    def hold(self, behaviour: Behaviour) -> Behaviour:
         """Put off a behaviour until `release` is called."""
 
         async def behave(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -299,7 +299,7 @@ async def _begin_chunks(writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
-def _hyphenated(headers: Mapping[str, str]) -> dict[str, str]:
+def _hyphenate(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 

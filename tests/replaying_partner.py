@@ -86,14 +86,14 @@ class ReplayingPartner:
         body = await request.read()
         key = request.method, request.path_qs, _digest(request.headers.get("content-type", ""), body)
         if not self._is_replaying:
-            self._known[key] = await self._passed_on(request, body)  # of polls the last answer is the one that counts
+            self._known[key] = await self._pass_on(request, body)  # of polls the last answer is the one that counts
         found = self._known.get(key)
         if found is None:
             self.strangers.append(f"{request.method} {request.path_qs}")
             return web.Response(status=_STRANGER)
         return web.Response(status=found.status, headers=found.headers, body=found.content)
 
-    async def _passed_on(self, request: web.Request, body: bytes) -> _Answer:
+    async def _pass_on(self, request: web.Request, body: bytes) -> _Answer:
         assert self._session is not None
         first = request.path.split("/")[1]
         upstream = self._upstreams.get(first, self._otherwise)

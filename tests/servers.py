@@ -92,7 +92,7 @@ class Order:
         options += [] if self.catalog is None else ["--catalog", str(self.catalog)]
         with self.log.open("ab") as log:
             given = [*words, "--data", str(self.data), "--json", *options, *self.arguments]
-            return started(given, environment(self.env), log.fileno(), self.program)
+            return start_command(given, environment(self.env), log.fileno(), self.program)
 
     def wait_until_ready(self, process: Process) -> dict[str, Any]:
         """Wait for that line; ServerFailedError where the process ends instead."""
@@ -203,13 +203,13 @@ class Server:
     def cli(self, *arguments: str) -> Any:
         """Run a command on the server's data, in this process because that is quick; its JSON where it prints some."""
         try:
-            with self._kept.used(), self._stored():
+            with self._kept.use(), self._store_environment():
                 return command(*arguments, "--data", str(self.data), *self._database_option())
         finally:
             if not self.is_running:
                 self._kept.close()
 
-    def _stored(self) -> AbstractContextManager[object]:
+    def _store_environment(self) -> AbstractContextManager[object]:
         """The settings of its store; without any, the environment is not copied for every command."""
         return patch.dict(os.environ, self.store) if self.store else nullcontext()
 
@@ -249,7 +249,7 @@ class Server:
         pages = [self.client.get(f"{url}/metrics").text for url in self._installation.operator_urls]
         return sum(metric_of(page, name, **labels) for page in pages)
 
-    def logged(self, event: str) -> list[dict[str, Any]]:
+    def logged_events(self, event: str) -> list[dict[str, Any]]:
         """Every line of one event that the server has logged so far."""
         lines = self.log.read_text("utf-8").splitlines()
         records = [json.loads(line) for line in lines if line.startswith("{")]
@@ -266,7 +266,7 @@ class Server:
         """Wait until no run is under way."""
         wait_until(lambda: self.metric("fairlead_runs_in_flight") == 0, "no run in flight")
 
-    def drained(self) -> None:
+    def wait_until_drained(self) -> None:
         """Wait until no run of the default workspace is live, as long as their number goes on falling."""
         live, give_up_at = math.inf, 0.0
         while left := self.workspace()["in_flight"]:
@@ -275,7 +275,7 @@ class Server:
             assert time.monotonic() < give_up_at, f"these stayed live: {self._live()}"
             time.sleep(0.1)
 
-    def settled(self) -> None:
+    def prove_settled(self) -> None:
         """Prove that no run, hold or slot was left behind (the books after every test).
 
         As `proven` does it, but for the stored files, and without the commands: thousands of tests end with it.
@@ -347,19 +347,19 @@ class KeptDatabase:
         self._open: dict[str, _Unclosed] = {}
 
     @contextmanager
-    def used(self) -> Iterator[None]:
+    def use(self) -> Iterator[None]:
         """Have the commands within run in that loop, on databases that stay open."""
         with (
             _ONE_AT_A_TIME,
             patch("asyncio.run", self._run),
-            patch("fairlead.server.installation.open_database", self._opened),
+            patch("fairlead.server.installation.open_database", self._database_at),
         ):
             yield
 
     def read(self, url: str, work: Callable[[Connection], T]) -> T:
         """Read a database as a command would."""
         with _ONE_AT_A_TIME:
-            return self._run(self._opened(url).read(work))
+            return self._run(self._database_at(url).read(work))
 
     def close(self) -> None:
         """Close them; used again, they are opened again."""
@@ -375,7 +375,7 @@ class KeptDatabase:
         self._runner = self._runner or asyncio.Runner()
         return self._thread.submit(self._runner.run, work).result()
 
-    def _opened(self, url: str) -> Database:
+    def _database_at(self, url: str) -> Database:
         if url not in self._open:
             self._open[url] = _Unclosed(WaitingDatabase(open_database(url), _RESTARTED_SECONDS))
         return self._open[url]
@@ -394,7 +394,9 @@ class _Unclosed:
         """Stay open."""
 
 
-def started(words: list[str], env: Mapping[str, str], stderr: int, program: Sequence[str] | None = None) -> Process:
+def start_command(
+    words: list[str], env: Mapping[str, str], stderr: int, program: Sequence[str] | None = None
+) -> Process:
     """Start a command, its modules loaded already if it is ours and its environment allows that."""
     if program is None and is_forkable(env):
         return fork_server(words, env, stderr)
@@ -433,7 +435,7 @@ def serving(
     if was_running:
         assert status == 0, server.log.read_text("utf-8")
     server.proven()
-    assert server.logged("UnexpectedError") == []
+    assert server.logged_events("UnexpectedError") == []
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -458,7 +460,7 @@ def command(*arguments: str) -> Any:
 
 
 @contextmanager
-def killed_at_last(process: "subprocess.Popen[Any]") -> Iterator[None]:
+def kill_at_last(process: "subprocess.Popen[Any]") -> Iterator[None]:
     """Kill a process when the block is left, if it still runs: `with Popen` would wait for it forever."""
     try:
         yield

@@ -11,7 +11,7 @@ from compilation import compile_tests
 _FILES = 60
 
 
-def _kept(folder: Path) -> list[str]:
+def _compiled_names(folder: Path) -> list[str]:
     return sorted(path.name.partition(".")[0] for path in (folder / "__pycache__").glob("*-pytest-*.pyc"))
 
 
@@ -25,7 +25,7 @@ def test_files_of_tests_are_compiled_once(tmp_path: Path, monkeypatch: pytest.Mo
 
     compile_tests([tmp_path], 2)
 
-    assert _kept(tmp_path) == names
+    assert _compiled_names(tmp_path) == names
     monkeypatch.setattr(compilation, "_collect", lambda files: pytest.fail(f"{len(files)} files are compiled again"))
     compile_tests([tmp_path], 2)
 
@@ -35,4 +35,4 @@ def test_few_files_are_left_to_those_that_run_them(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     (tmp_path / "test_alone.py").write_text("def test_nothing() -> None:\n    assert True\n", encoding="ascii")
     compile_tests([tmp_path, tmp_path / "test_alone.py"], 2)
-    assert _kept(tmp_path) == []
+    assert _compiled_names(tmp_path) == []

@@ -10,7 +10,7 @@ from server_template import ForkedServer, fork_server, is_forkable
 from servers import environment
 
 
-def _forked(*words: str) -> ForkedServer:
+def _fork(*words: str) -> ForkedServer:
     with Path("/dev/null").open("wb") as nowhere:
         return fork_server(words, environment(), nowhere.fileno())
 
@@ -18,7 +18,7 @@ def _forked(*words: str) -> ForkedServer:
 def test_forked_command_has_its_own_words_output_and_status() -> None:
     """What ends well says 0, and what fails says what the command says."""
     for word, said, status in (("--version", b"fairlead, version ", 0), ("no-such-command", b"", 2)):
-        command = _forked(word)
+        command = _fork(word)
         assert command.stdout is not None
         with command.stdout:
             assert command.stdout.read().startswith(said)
@@ -38,7 +38,7 @@ def test_forked_server_follows_its_environment(tmp_path: Path) -> None:
 
 def test_signal_that_ended_a_forked_server_is_told(tmp_path: Path) -> None:
     """It runs until then, is a process of its own, and its status says which signal it was."""
-    server = _forked("serve", "--data", str(tmp_path / "data"), "--port", "0", "--json", "--no-local-partner")
+    server = _fork("serve", "--data", str(tmp_path / "data"), "--port", "0", "--json", "--no-local-partner")
     assert server.stdout is not None
     with server.stdout:
         assert b'"url"' in server.stdout.readline()

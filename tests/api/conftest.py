@@ -68,7 +68,7 @@ def router(shared_router: Server, partner: FakePartner) -> Iterator[Server]:
     """Return the shared server; after the test no run, no hold and no slot may be left, and the books must add up."""
     yield shared_router
     partner.release()
-    shared_router.settled()
+    shared_router.prove_settled()
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +90,7 @@ def legs(shared_legs: Server, partner: FakePartner) -> Iterator[Server]:
     at_ease(partner)
     yield shared_legs
     partner.release()
-    shared_legs.settled()
+    shared_legs.prove_settled()
 
 
 @pytest.fixture(scope="session")
@@ -122,7 +122,7 @@ def queue(shared_queue: Server, partner: FakePartner) -> Iterator[Server]:
     yield shared_queue
     partner.release()
     wait_until(lambda: not shared_queue.busy_workspaces(), "no run is left")
-    shared_queue.settled()
+    shared_queue.prove_settled()
 
 
 @pytest.fixture

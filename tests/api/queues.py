@@ -60,7 +60,7 @@ def fill_queue(catalog: CatalogFolder, url: str) -> None:
     catalog.add_model("fake/free-1", price="0")
 
 
-def moved(catalog: CatalogFolder, folder: Path) -> CatalogFolder:
+def copy_catalog(catalog: CatalogFolder, folder: Path) -> CatalogFolder:
     """A copy of a catalog folder that a test may change."""
     shutil.copytree(catalog.path, folder)
     return CatalogFolder(folder)
@@ -87,7 +87,7 @@ class Client:
         """Make the same run synchronously."""
         return self.request("POST", f"/v2/models/{model}", **_with(body, options))
 
-    def queued(self, model: str = "fake/json-1", body: Any = None, **options: Any) -> str:
+    def queue(self, model: str = "fake/json-1", body: Any = None, **options: Any) -> str:
         """Queue a run that is admitted; its id."""
         response = self.submit(model, body, **options)
         assert response.status_code == 201, response.text
@@ -113,7 +113,9 @@ class Client:
             assert told.pop("queue_position") == 0
         return {name: value for name, value in told.items() if name != "request_id" and not name.endswith("_url")}
 
-    def completed(self, request_id: str, model: str = "fake/json-1", seconds: float = 60) -> Mapping[str, Any]:
+    def wait_for_completion(
+        self, request_id: str, model: str = "fake/json-1", seconds: float = 60
+    ) -> Mapping[str, Any]:
         """Wait until a run has ended; how it stands then."""
         told: Mapping[str, Any] = {}
 

@@ -96,7 +96,7 @@ def test_call_that_comes_during_the_start_is_answered_after_it(entrance: Entranc
 def test_call_whose_server_is_stopped_while_it_starts_is_told_so(entrance: Entrance, run: Run) -> None:
     """Nothing was begun for it."""
     call = Call("/v2/models")
-    run(_cancelled(lambda: entrance(call.scope, call.receive, call.send)))
+    run(_cancel(lambda: entrance(call.scope, call.receive, call.send)))
     assert call.status == 503
     assert call.body["error_type"] == "service_unavailable"
 
@@ -124,12 +124,12 @@ def test_call_that_outlives_the_drain_is_told_so_in_its_apis_own_format(
     route = Route("GET", "/slow", never, "Never answer", {}, access=Access.NOTHING)
     api = HttpApi(routes_of([route], lambda _: never, nobody), refusal, b"x-request-id", lambda _: None)
     call = Call("/slow")
-    run(_cancelled(lambda: api(call.scope, call.receive, call.send, "id")))
+    run(_cancel(lambda: api(call.scope, call.receive, call.send, "id")))
     assert (call.status, call.headers[b"content-type"]) == (status, b"application/json")
     assert told(call.body)
 
 
-async def _cancelled(work: Callable[[], Any]) -> None:
+async def _cancel(work: Callable[[], Any]) -> None:
     """Cancel work once it waits, as the server does; it must not fail of it."""
     task = asyncio.ensure_future(work())
     await asyncio.sleep(0.01)

@@ -224,11 +224,11 @@ def test_peer_of_a_real_connection_is_who_is_connected() -> None:
     """Over a socket, the peer is who is connected: trusted or not, and whatever it says of itself."""
     claims = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.example", "X-Forwarded-For": "127.0.0.1"}
     near = BaseUrls(trusted=read_settings({"FAIRLEAD_TRUSTED_PROXIES": "127.0.0.0/8"}).trusted_proxies)
-    assert asyncio.run(_asked(near, claims)) == "https://api.example"
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", asyncio.run(_asked(BEHIND, claims)))
+    assert asyncio.run(_ask(near, claims)) == "https://api.example"
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", asyncio.run(_ask(BEHIND, claims)))
 
 
-async def _asked(urls: BaseUrls, headers: dict[str, str]) -> str:
+async def _ask(urls: BaseUrls, headers: dict[str, str]) -> str:
     """Ask a server of its own, started as ours is, what its links begin with."""
 
     async def application(scope: Scope, _: Receive, send: Send) -> None:

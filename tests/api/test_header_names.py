@@ -30,14 +30,14 @@ _PLAIN: Final = {
 }
 
 
-def _spelled(names: HeaderNames) -> dict[str, bytes]:
+def _spell(names: HeaderNames) -> dict[str, bytes]:
     return {name: getattr(names, name) for name in HeaderNames.__slots__ if name != "prefix"}
 
 
 @pytest.mark.req("R-12", "R-14", "R-19", "R-20", "R-22", "R-28")
 def test_service_headers_are_spelled_with_the_prefix() -> None:
     """Each name under the default prefix, in ASGI's lower case, and no name beyond these."""
-    assert _spelled(HeaderNames()) == {name: text.lower().encode() for name, text in _PREFIXED.items()}
+    assert _spell(HeaderNames()) == {name: text.lower().encode() for name, text in _PREFIXED.items()}
 
 
 @pytest.mark.req("R-18", "R-23")
@@ -50,5 +50,5 @@ def test_standard_headers_have_no_prefix() -> None:
 
 def test_other_prefix_renames_every_service_header() -> None:
     """Another prefix changes each name of the service and nothing of it but the prefix."""
-    renamed = {name: value.replace(b"x-service-", b"acme-") for name, value in _spelled(HeaderNames()).items()}
-    assert _spelled(HeaderNames("Acme-")) == renamed
+    renamed = {name: value.replace(b"x-service-", b"acme-") for name, value in _spell(HeaderNames()).items()}
+    assert _spell(HeaderNames("Acme-")) == renamed

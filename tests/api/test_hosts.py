@@ -22,7 +22,7 @@ def scope_of(host: str | None = "localhost:8080", client: str = "127.0.0.1", **h
     return {"scheme": "http", "server": ("127.0.0.1", 8080), "client": (client, 4242), "headers": sent}
 
 
-def known(scope: dict[str, Any], hosts: KnownHosts) -> bool:
+def is_known(scope: dict[str, Any], hosts: KnownHosts) -> bool:
     """Whether a call names a known host."""
     try:
         hosts.check(scope)
@@ -61,17 +61,17 @@ def known(scope: dict[str, Any], hosts: KnownHosts) -> bool:
 def test_only_known_hosts_are_answered(host: str | None, *, expected: bool) -> None:
     """Loopback names and addresses, the public URL's host, and those of the setting; nothing that looks like them."""
     hosts = KnownHosts(BaseUrls("https://studio.example:8443/api"), frozenset({"render.lan"}))
-    assert known(scope_of(host), hosts) is expected
+    assert is_known(scope_of(host), hosts) is expected
 
 
 @pytest.mark.req("S-02")
 def test_trusted_proxy_names_the_host() -> None:
     """Behind a trusted proxy the host is the one it was called by, not the one it calls us by."""
     hosts = KnownHosts(BaseUrls(None, (ip_network("10.0.0.0/8"),)), frozenset())
-    assert not known(scope_of(client="10.0.0.1", x_forwarded_host="attacker.example"), hosts)
-    assert known(scope_of("attacker.example", client="10.0.0.1", x_forwarded_host="localhost"), hosts)
-    assert not known(scope_of("attacker.example", client="10.9.0.1"), hosts)
-    assert not known(scope_of("attacker.example", client="192.0.2.1", x_forwarded_host="localhost"), hosts)
+    assert not is_known(scope_of(client="10.0.0.1", x_forwarded_host="attacker.example"), hosts)
+    assert is_known(scope_of("attacker.example", client="10.0.0.1", x_forwarded_host="localhost"), hosts)
+    assert not is_known(scope_of("attacker.example", client="10.9.0.1"), hosts)
+    assert not is_known(scope_of("attacker.example", client="192.0.2.1", x_forwarded_host="localhost"), hosts)
 
 
 def refusal(access: MetricsAccess, scope: dict[str, Any]) -> type | None:

@@ -54,7 +54,7 @@ def _refuse(error: Exception, _scope: object) -> Refusal:
     return Refusal(status, [], b"", "refused")
 
 
-def _answered(app: Any, scope: dict[str, Any], *more: object) -> tuple[int, bytes]:
+def _answer(app: Any, scope: dict[str, Any], *more: object) -> tuple[int, bytes]:
     """The status and the text that an application answers a call with."""
     sent: list[dict[str, Any]] = []
 
@@ -104,9 +104,9 @@ def test_call_has_the_route_that_starlette_would_give_it(routes: list[routing.Ro
     @given(st.one_of(known, made).map("/".join), st.sampled_from(_METHODS))
     def is_the_same(path: str, method: str) -> None:
         try:
-            expected = _answered(theirs, {**_scope(method, path), "app": None})
+            expected = _answer(theirs, {**_scope(method, path), "app": None})
         except HTTPException as error:
             expected = error.status_code, b""
-        assert _answered(ours, _scope(method, path), "1") == expected
+        assert _answer(ours, _scope(method, path), "1") == expected
 
     is_the_same()

@@ -11,7 +11,7 @@ from fairlead.cli import commands
 from servers import Server
 
 
-def _printed(monkeypatch: pytest.MonkeyPatch, **settings: str) -> str:
+def _print_document(monkeypatch: pytest.MonkeyPatch, **settings: str) -> str:
     for name, value in settings.items():
         monkeypatch.setenv(f"FAIRLEAD_{name}", value)
     result = CliRunner().invoke(commands, ["openapi"])
@@ -25,7 +25,7 @@ def test_document_needs_no_credential(router: Server, monkeypatch: pytest.Monkey
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert answer.headers["cache-control"] == "public, max-age=300, must-revalidate"
     assert answer.json()["info"]["version"] == __version__
-    assert answer.json() == json.loads(_printed(monkeypatch, ENGINE="false"))
+    assert answer.json() == json.loads(_print_document(monkeypatch, ENGINE="false"))
 
 
 def test_known_document_is_304(router: Server) -> None:
@@ -40,14 +40,14 @@ def test_known_document_is_304(router: Server) -> None:
 
 def test_documented_headers_carry_the_brand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Headers are spelled as the settings have it."""
-    printed = _printed(monkeypatch, BRAND="acme")
+    printed = _print_document(monkeypatch, BRAND="acme")
     assert "X-Acme-Request-Id" in printed
     assert "X-Service-" not in printed
 
 
 def test_only_an_open_service_needs_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jobs API without a token is open, and one with a token is not."""
-    opened = _printed(monkeypatch, JOBS_SURFACE="self_hosted")
+    opened = _print_document(monkeypatch, JOBS_SURFACE="self_hosted")
     assert {} in json.loads(opened)["paths"]["/api/v2/jobs"]["get"]["security"]
-    closed = _printed(monkeypatch, JOBS_SURFACE="self_hosted", STATIC_TOKEN="a-token-of-the-service")
+    closed = _print_document(monkeypatch, JOBS_SURFACE="self_hosted", STATIC_TOKEN="a-token-of-the-service")
     assert {} not in json.loads(closed)["paths"]["/api/v2/jobs"]["get"]["security"]

@@ -36,7 +36,7 @@ class _Reloading:
                 return found
             more = {"cursor": page.json()["next_cursor"]}
 
-    def loaded(self, model_id: str) -> None:
+    def load(self, model_id: str) -> None:
         """Wait until the server has a model."""
         wait_until(lambda: model_id in self.ids(), f"{model_id} is loaded")
 
@@ -57,7 +57,7 @@ def reloading(shared_reloading: _Reloading, partner: FakePartner) -> Iterator[_R
     """Return the same, with its books proven after the test."""
     yield shared_reloading
     partner.release()
-    shared_reloading.server.settled()
+    shared_reloading.server.prove_settled()
 
 
 @pytest.mark.req("R-03")
@@ -67,7 +67,7 @@ def test_cursor_dies_with_its_catalog(reloading: _Reloading) -> None:
     cursor = client.get("/v2/models?limit=1").json()["next_cursor"]
     assert client.get("/v2/models", params={"cursor": cursor}).status_code == 200
     reloading.catalog.add_model("later/cursor")
-    reloading.loaded("later/cursor")
+    reloading.load("later/cursor")
     expired = client.get("/v2/models", params={"cursor": cursor})
     assert (expired.status_code, expired.json()["error_type"]) == (400, "invalid_input")
     assert expired.json()["detail"] == "The cursor has expired: the catalog changed. Start again without one."
@@ -90,7 +90,7 @@ def test_requests_go_on_while_the_catalog_changes(reloading: _Reloading) -> None
         thread.start()
     for name in ("one", "two"):
         reloading.catalog.add_model(f"meanwhile/{name}")
-        reloading.loaded(f"meanwhile/{name}")
+        reloading.load(f"meanwhile/{name}")
     done.set()
     for thread in threads:
         thread.join()
@@ -103,7 +103,7 @@ def test_changed_schema_is_served_and_enforced_together(reloading: _Reloading) -
     """A schema takes effect whole: document, tag and validation change together."""
     client = reloading.server.client
     reloading.catalog.add_model("later/schema", schema=NESTED)
-    reloading.loaded("later/schema")
+    reloading.load("later/schema")
     path = "/v2/models/later/schema"
     before = client.get(f"{path}/openapi.json").headers["etag"]
     assert client.post(path, json={"prompt": "a", "more": 1}).status_code == 422
@@ -119,26 +119,26 @@ def test_invalid_file_leaves_the_catalog_as_it_was(reloading: _Reloading) -> Non
     wait_until(lambda: server.metric("fairlead_events_total", kind="CatalogRefused") > 0, "the file is refused")
     reloading.catalog.add_model("later/good")
     assert server.client.post("/v2/models/first/a", json={}).status_code == 200
-    errors = wait_until(lambda: server.logged("CatalogRefused"), "the mistake is logged")
+    errors = wait_until(lambda: server.logged_events("CatalogRefused"), "the mistake is logged")
     assert errors[-1]["error"] == f"{path}:3: surprise: Object contains unknown field `surprise`"
     assert "later/good" not in reloading.ids()
     path.unlink()
-    reloading.loaded("later/good")
+    reloading.load("later/good")
 
 
 def test_hangup_reads_the_files_again(reloading: _Reloading) -> None:
     """SIGHUP reads the files again, also when they look unchanged."""
     server = reloading.server
-    loads = len(server.logged("CatalogLoaded"))
+    loads = len(server.logged_events("CatalogLoaded"))
     server.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: len(server.logged("CatalogLoaded")) > loads, "a load after SIGHUP")
+    wait_until(lambda: len(server.logged_events("CatalogLoaded")) > loads, "a load after SIGHUP")
     assert server.client.get("/healthz").status_code == 200
 
 
 def test_removed_model_is_gone(reloading: _Reloading) -> None:
     """A model whose file is gone is gone."""
     path = reloading.catalog.add_model("later/gone")
-    reloading.loaded("later/gone")
+    reloading.load("later/gone")
     path.unlink()
     wait_until(lambda: "later/gone" not in reloading.ids(), "the model is gone")
     assert reloading.server.client.post("/v2/models/later/gone", json={}).status_code == 404

@@ -17,7 +17,7 @@ import httpx
 import PIL.Image
 
 from attacks.world import Attack, Verdict, World, environment
-from end_to_end.workflow_clients import ENDED, WorkflowClient, shown
+from end_to_end.workflow_clients import ENDED, WorkflowClient, graph_showing
 from fake_partner import reply
 from servers import serving, wait_until
 
@@ -113,7 +113,7 @@ def endless_headers(world: World) -> Verdict:
     line = b"x-%06d: y\r\n"
     chunk = b"".join(line % number for number in range(6_000))
     sent, answer = 0, b""
-    with _connected(world) as connection, suppress(OSError):
+    with _connect(world) as connection, suppress(OSError):
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
         for _ in range(96 * MIB // len(chunk) if world.is_full else 20):
             connection.sendall(chunk)
@@ -144,7 +144,7 @@ def crowded_queue(world: World) -> Verdict:
     crowd, few, counted = (100, 20, 32) if world.is_full else (24, 8, 12)
     with _newcomer(world) as second, _newcomer(world) as third:
         clients = (world.attacker, second, third)
-        jobs = [_submitted(client, count) for client, count in zip(clients, (crowd, few, few), strict=True)]
+        jobs = [_submit(client, count) for client, count in zip(clients, (crowd, few, few), strict=True)]
         began = datetime.now(UTC)
         ended = sorted(end for client, own in zip(clients, jobs, strict=True) for end in _ends(client, own))
     first = [workspace for moment, workspace in ended if moment >= began][:counted]
@@ -152,9 +152,10 @@ def crowded_queue(world: World) -> Verdict:
     return Verdict(min(shares) >= counted // 3 - 2, f"of the first {counted} to end: {shares}")
 
 
-def _submitted(client: WorkflowClient, count: int) -> Sequence[str]:
+def _submit(client: WorkflowClient, count: int) -> Sequence[str]:
     return [
-        client.submit(shown("Slowly", given=json.dumps({"seconds": 0.1, "turn": number}))) for number in range(count)
+        client.submit(graph_showing("Slowly", given=json.dumps({"seconds": 0.1, "turn": number})))
+        for number in range(count)
     ]
 
 
@@ -205,7 +206,7 @@ def _at_once(asks: Sequence[Callable[[], httpx.Response]]) -> Sequence[httpx.Res
         return [answer.result() for answer in [threads.submit(ask) for ask in asks]]
 
 
-def _connected(world: World) -> socket.socket:
+def _connect(world: World) -> socket.socket:
     address = urlsplit(world.server.url)
     return socket.create_connection((address.hostname or "", address.port or 0), timeout=_HEAD_SECONDS)
 

@@ -14,7 +14,7 @@ import psutil
 
 from attacks.witness import GRAPH
 from attacks.world import Attack, Verdict, World, environment
-from end_to_end.workflow_clients import ENDED, WorkflowClient, shown
+from end_to_end.workflow_clients import ENDED, WorkflowClient, graph_showing
 from servers import serving, wait_until
 
 BROKEN: Final = Path(__file__).with_name("broken") / "node_packs"
@@ -25,9 +25,9 @@ _NOTICED_SECONDS: Final = 100.0
 """Ten times the heartbeat's ten seconds: on a busy machine the server is late itself, and then judges nobody."""
 
 
-def _told(client: WorkflowClient, class_type: str, given: Any = None) -> Any:
+def _answers_of(client: WorkflowClient, class_type: str, given: Any = None) -> Any:
     """What a hostile node tells; None where its job failed."""
-    job = client.run(shown(class_type, given=json.dumps(given), turn=uuid.uuid4().hex))
+    job = client.run(graph_showing(class_type, given=json.dumps(given), turn=uuid.uuid4().hex))
     if job["status"] != "completed":
         return None
     (text,) = job["outputs"]["2"]["text"]
@@ -38,13 +38,13 @@ def read_the_server(world: World) -> Verdict:
     """Read the secret key, the first key, the database and other workspaces' files; also of a server in /opt."""
     data = world.server.data
     paths = [data / "secret-key", data / "first-key", data / "fairlead.db", data / "blobs", data]
-    with _installed_in_opt() as secret:
-        told = _told(world.attacker, "ReadPaths", [str(path) for path in (*paths, *secret)])
+    with _install_in_opt() as secret:
+        told = _answers_of(world.attacker, "ReadPaths", [str(path) for path in (*paths, *secret)])
     return Verdict(told == [], f"could read {told}")
 
 
 @contextmanager
-def _installed_in_opt() -> Iterator[list[Path]]:
+def _install_in_opt() -> Iterator[list[Path]]:
     """Lay a secret where a server installed in /opt would have it; nothing where we may not."""
     if not os.access("/opt", os.W_OK):
         yield []
@@ -60,7 +60,7 @@ def change_the_server(world: World) -> Verdict:
     data = world.server.data
     paths = [path for path in (data / "fairlead.db", data / "secret-key", data) if path.exists()]
     before = [(path.stat().st_mode, path.stat().st_uid) for path in paths]
-    told = _told(world.attacker, "ChangePaths", [str(path) for path in paths])
+    told = _answers_of(world.attacker, "ChangePaths", [str(path) for path in paths])
     opened = [path for path, change in told or () if change == "write"]
     is_unchanged = before == [(path.stat().st_mode, path.stat().st_uid) for path in paths]
     return Verdict(is_unchanged and not opened, f"opened {opened} to write; modes are as they were: {is_unchanged}")
@@ -68,7 +68,7 @@ def change_the_server(world: World) -> Verdict:
 
 def listen_to_others(world: World) -> Verdict:
     """Capture other workspaces' calls, with their API keys, from the loopback device."""
-    told = _told(world.attacker, "Listen")
+    told = _answers_of(world.attacker, "Listen")
     return Verdict(told == 0, f"heard {told} packets")
 
 
@@ -79,19 +79,19 @@ def reach_others(world: World) -> Verdict:
         path = str(Path(folder) / "socket")
         listener.bind(path)
         listener.listen()
-        told = _told(world.attacker, "Connect", {"ports": ports, "paths": [path]})
+        told = _answers_of(world.attacker, "Connect", {"ports": ports, "paths": [path]})
     return Verdict(told == [], f"could reach {told}")
 
 
 def escape(world: World) -> Verdict:
     """Trace or signal the parent, make a user namespace, mount, become another user."""
-    told = _told(world.attacker, "Escape")
+    told = _answers_of(world.attacker, "Escape")
     return Verdict(told == [], f"succeeded: {told}")
 
 
 def take_shared_memory(world: World) -> Verdict:
     """Take more shared memory than a host may have memory."""
-    told = _told(world.attacker, "Allocate", _SHARED_MIB)
+    told = _answers_of(world.attacker, "Allocate", _SHARED_MIB)
     return Verdict(told is None or told < _SHARED_MIB, "ended" if told is None else f"took {told} MiB")
 
 
@@ -99,8 +99,8 @@ def outlive_the_host(world: World) -> Verdict:
     """Leave a child in a session of its own, then end the host."""
     mark = Path(world.folder) / f"sleeper-{uuid.uuid4().hex}"
     mark.symlink_to("/bin/sleep")
-    told = _told(world.attacker, "LeaveChild", str(mark))
-    world.attacker.run(shown("EndHost", given="3"))
+    told = _answers_of(world.attacker, "LeaveChild", str(mark))
+    world.attacker.run(graph_showing("EndHost", given="3"))
     try:
         wait_until(lambda: not _running(mark), "the end of the child", 15)
     except AssertionError:
@@ -119,10 +119,10 @@ def overhear_workflows(world: World) -> Verdict:
     """Look for the bystander's workflow in everything a process of the pack has ever seen."""
     for number in range(3):
         world.bystander.run(GRAPH | {"3": {"class_type": "PrimitiveInt", "inputs": {"value": number}}})
-    checked = world.attacker.post(shown("Overhear", given="null"))
+    checked = world.attacker.post(graph_showing("Overhear", given="null"))
     if "heard" in checked.text:
         return Verdict(held=False, found=f"while it was checked: {checked.text[:300]}")
-    told = _told(world.attacker, "Overhear")
+    told = _answers_of(world.attacker, "Overhear")
     return Verdict(told == 0, f"found the bystander's words {told} times")
 
 
@@ -131,7 +131,7 @@ def rewrite_a_file(world: World) -> Verdict:
     content = f"the same bytes {uuid.uuid4().hex}"
     name = world.bystander.upload(content.encode(), "same.bin")
     world.attacker.run({"1": {"class_type": "Keep", "inputs": {"given": content}}})
-    told = _told(world.attacker, "Rewrite", "OVERWRITTEN!")
+    told = _answers_of(world.attacker, "Rewrite", "OVERWRITTEN!")
     kept = world.bystander.http.get("/api/view", params={"filename": name, "type": "input"}, follow_redirects=True)
     return Verdict(kept.content == content.encode(), f"wrote {told} times; the file is {kept.content[:16]!r}")
 
@@ -147,13 +147,13 @@ def hold_the_lock(world: World) -> Verdict:
 
 
 def _ends(world: World, class_type: str, given: Any) -> Verdict:
-    job = world.attacker.submit(shown(class_type, given=json.dumps(given)))
+    job = world.attacker.submit(graph_showing(class_type, given=json.dumps(given)))
     try:
         wait_until(lambda: world.attacker.status(job) in ENDED, "its end", _NOTICED_SECONDS)
     except AssertionError:
         world.attacker.http.post(f"/api/jobs/{job}/cancel")
         return Verdict(held=False, found="the job goes on")
-    ended = world.attacker.ended(job)
+    ended = world.attacker.wait_for_end(job)
     said = str(ended.get("execution_error", ended))[:200]
     after = world.attacker.run(GRAPH)["status"]
     return Verdict(ended["status"] == "failed" and after == "completed", f"{ended['status']}: {said}; next: {after}")
@@ -161,7 +161,7 @@ def _ends(world: World, class_type: str, given: Any) -> Verdict:
 
 def leak_descriptors(world: World) -> Verdict:
     """Open descriptors until there are no more; later jobs of the workspace must not suffer."""
-    told = _told(world.attacker, "LeakDescriptors")
+    told = _answers_of(world.attacker, "LeakDescriptors")
     after = [world.attacker.run({"1": {"class_type": "Keep", "inputs": {"given": text}}})["status"] for text in "abc"]
     return Verdict(set(after) == {"completed"}, f"opened {told}; next: {after}")
 

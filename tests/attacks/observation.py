@@ -55,7 +55,7 @@ class Observation:
 
 
 @contextmanager
-def observed(url: str, key: str) -> Iterator[Observation]:
+def observe(url: str, key: str) -> Iterator[Observation]:
     """Have a witness call the server with this key while the block is executed."""
     process = subprocess.Popen(
         [sys.executable, str(_WITNESS), url, key],

@@ -7,7 +7,7 @@ from typing import Any, Final
 import httpx
 
 from attacks.world import Attack, Verdict, World, environment
-from end_to_end.workflow_clients import shown
+from end_to_end.workflow_clients import graph_showing
 from fake_partner import SECRET, reply
 from servers import PLAIN, ServerFailedError, command, serving
 
@@ -56,16 +56,16 @@ def echoed_key(world: World) -> Verdict:
 def foreign_pages(world: World) -> Verdict:
     """Ask an open server as a page of another site would: under another name, and from another origin."""
     settings = {"FAIRLEAD_JOBS_SURFACE": "self_hosted"}
-    body = json.dumps({"workflow": shown("PrimitiveInt", value=1)})
+    body = json.dumps({"workflow": graph_showing("PrimitiveInt", value=1)})
     with serving(world.folder / f"open-{uuid.uuid4().hex}", env=environment(settings)) as server:
-        own = _submitted(server.url, body, {})
-        rebound = _submitted(server.url, body, {"Host": "rebound.example"})
-        other_origin = _submitted(server.url, body, {"Origin": "https://evil.example", "Content-Type": "text/plain"})
+        own = _submit(server.url, body, {})
+        rebound = _submit(server.url, body, {"Host": "rebound.example"})
+        other_origin = _submit(server.url, body, {"Origin": "https://evil.example", "Content-Type": "text/plain"})
     held = own == httpx.codes.CREATED and min(rebound, other_origin) >= httpx.codes.BAD_REQUEST
     return Verdict(held, f"by its own name {own}, by another {rebound}, from another origin {other_origin}")
 
 
-def _submitted(url: str, body: str, headers: dict[str, str]) -> int:
+def _submit(url: str, body: str, headers: dict[str, str]) -> int:
     sent = {"Content-Type": "application/json", **headers}
     return httpx.post(f"{url}/api/v2/jobs", content=body, headers=sent, verify=PLAIN, timeout=30).status_code
 
@@ -83,11 +83,11 @@ def tokens_of_anybody(world: World) -> Verdict:
 def nested_lambdas(world: World) -> Verdict:
     """Have an expression evaluated that nests deeper than the interpreter's stack."""
     expression = "lambda:" * 500 + "1"
-    graph = shown("ComfyMathExpression", expression=expression, **{"values.a": 1})
+    graph = graph_showing("ComfyMathExpression", expression=expression, **{"values.a": 1})
     answer = world.attacker.post(graph)
     if not answer.is_success:
         return Verdict("Recursion" not in answer.text, f"answered {answer.status_code}")
-    said = str(world.attacker.ended(answer.json()["prompt_id"]))
+    said = str(world.attacker.wait_for_end(answer.json()["prompt_id"]))
     return Verdict("RecursionError" not in said, "the job fails with a sentence about the expression")
 
 

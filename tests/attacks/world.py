@@ -75,7 +75,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 @contextmanager
-def inhabited(folder: Path, size: Size, database: str | None = None) -> Iterator[World]:
+def run_world(folder: Path, size: Size, database: str | None = None) -> Iterator[World]:
     """Run a server with a workspace that attacks and one that does not."""
     catalog = CatalogFolder(folder / "catalog")
     with running_partner() as partner:

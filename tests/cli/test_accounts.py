@@ -263,16 +263,16 @@ def test_organization_is_given_listed_and_taken_away(ran: Ran) -> None:
     made = document(ran("keys", "create", "held", "--organization", "org_8", "--json"))["id"]
     assert ran("keys", "set", made, "--sso-required").output == f"Changed {made}.\n"
 
-    def held(*list_: str, by: str) -> dict[str, tuple[Any, Any]]:
+    def hold_of(*list_: str, by: str) -> dict[str, tuple[Any, Any]]:
         rows = document(ran(*list_, "list", "--json"))
         return {row[by]: (row["organization_id"], row["sso_required"]) for row in rows}
 
-    assert held("workspaces", by="name") == {"held": ("org_7", True), "lab": (None, False), "office": (None, False)}
-    assert held("keys", by="id") == {made: ("org_8", True), _KEY: (None, False)}
+    assert hold_of("workspaces", by="name") == {"held": ("org_7", True), "lab": (None, False), "office": (None, False)}
+    assert hold_of("keys", by="id") == {made: ("org_8", True), _KEY: (None, False)}
     ran("workspaces", "change", "held", "--organization", "none", "--no-sso-required")
     ran("keys", "set", made, "--organization", "none")
-    assert held("workspaces", by="name")["held"] == (None, False)
-    assert held("keys", by="id")[made] == (None, True)
+    assert hold_of("workspaces", by="name")["held"] == (None, False)
+    assert hold_of("keys", by="id")[made] == (None, True)
 
 
 @pytest.mark.parametrize(

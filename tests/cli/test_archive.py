@@ -18,7 +18,7 @@ from fairlead.cli.mistakes import explanation
 from fairlead.domain.days import first_id, start_of
 from fairlead.operations.ledger.archives import BadArchiveDateError
 from fairlead.storage.db.database import Database
-from servers import COMMAND, environment, killed_at_last, wait_until
+from servers import COMMAND, environment, kill_at_last, wait_until
 from storage.bookings import Books, admission, settlement
 
 AT: Final = start_of(datetime.date(2020, 8, 10))
@@ -137,18 +137,18 @@ def test_killed_archive_goes_on_where_it_was(ran: Ran, books: Books, database_ur
     whole = ran("ledger", "export", "--all").stdout
     words = ("archive", "--before", "2020-09-01", "--database", database_url, "--data", str(tmp_path / "data"))
 
-    def left() -> int:
+    def count_runs() -> int:
         return int(books.rows("SELECT count(*) AS n FROM runs")[0]["n"])
 
-    before, folder = left(), str(tmp_path / "data" / "archives")
+    before, folder = count_runs(), str(tmp_path / "data" / "archives")
     process = subprocess.Popen([*COMMAND, *words], env=environment())
-    with killed_at_last(process):
-        wait_until(lambda: left() < before, "rows to be deleted")
+    with kill_at_last(process):
+        wait_until(lambda: count_runs() < before, "rows to be deleted")
     process.wait()
-    assert left() > 2, "it was killed in time"
+    assert count_runs() > 2, "it was killed in time"
     assert document(ran("audit", "--json"))["clean"]
     assert ran("ledger", "export", "--all", "--archives", folder).stdout == whole
     assert "Finished fairlead-archive-000001" in ran("archive", "--before", "2020-09-01").stdout
-    assert left() == 2, "one of 2021, and the one of the newest entry"
+    assert count_runs() == 2, "one of 2021, and the one of the newest entry"
     assert document(ran("audit", "--archives", folder, "--json"))["clean"]
     assert ran("ledger", "export", "--all", "--archives", folder).stdout == whole

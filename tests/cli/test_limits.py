@@ -49,7 +49,7 @@ def ran(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> R
     return run
 
 
-def told(done: Result) -> Any:
+def output_of(done: Result) -> Any:
     """What a command printed as JSON."""
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
@@ -75,7 +75,7 @@ def test_workspace_is_suspended_deleted_and_taken_back(ran: Ran, books: Books, d
     for verb, has_stopped in (("suspend", True), ("resume", False)):
         assert ran("workspaces", verb, "lab").exit_code == 0
         assert (run(find_record(database, LAB)).suspended_at is not None) == has_stopped
-    deleted = told(ran("workspaces", "delete", LAB, "--json"))
+    deleted = output_of(ran("workspaces", "delete", LAB, "--json"))
     end = run(find_record(database, LAB)).delete_at
     assert end is not None
     assert (deleted["name"], deleted["delete_at"][-1]) == ("lab", "Z")
@@ -87,11 +87,11 @@ def test_workspace_is_suspended_deleted_and_taken_back(ran: Ran, books: Books, d
 
 def test_limits_of_requests_are_set_listed_and_deleted(ran: Ran, books: Books) -> None:
     """A limit takes the place of the one that its subject has; what has none is refused in a line."""
-    first = told(ran("rate-limits", "set", "lab", "60", "--key", _KEY, "--json"))
-    again = told(ran("rate-limits", "set", "lab", "30", "--key", _KEY, "--json"))
+    first = output_of(ran("rate-limits", "set", "lab", "60", "--key", _KEY, "--json"))
+    again = output_of(ran("rate-limits", "set", "lab", "30", "--key", _KEY, "--json"))
     assert again == {**first, "per_minute": 30}
     assert "is 9 requests a minute" in ran("rate-limits", "set", "lab", "9", "--model", "fake/json-1").output
-    listed = told(ran("rate-limits", "list", "lab", "--json"))
+    listed = output_of(ran("rate-limits", "list", "lab", "--json"))
     assert [(one["scope"], one["per_minute"]) for one in listed] == [("key", 30), ("model", 9)]
     assert ran("rate-limits", "delete", "lab", first["id"]).exit_code == 0
     assert "list` shows them" in mistake(ran("rate-limits", "delete", "lab", first["id"]))
@@ -103,11 +103,11 @@ def test_limits_of_requests_are_set_listed_and_deleted(ran: Ran, books: Books) -
 
 def test_alert_channels_are_added_tried_and_deleted(ran: Ran, books: Books) -> None:
     """The address comes from standard input and is never shown; `log` tells of the test that was asked for."""
-    made = told(ran("alert-channels", "create", "lab", "slack", "--json", stdin=f"{_HOOK}\n"))
+    made = output_of(ran("alert-channels", "create", "lab", "slack", "--json", stdin=f"{_HOOK}\n"))
     assert made["target"] == "https://93.184.216.34/…path"
-    assert told(ran("alert-channels", "list", "lab", "--json")) == [made]
+    assert output_of(ran("alert-channels", "list", "lab", "--json")) == [made]
     assert ran("alert-channels", "test", "lab", made["id"]).exit_code == 0
-    (alert,) = told(ran("alert-channels", "log", "lab", "--json"))
+    (alert,) = output_of(ran("alert-channels", "log", "lab", "--json"))
     assert (alert["kind"], alert["delivered"]) == ("test", {made["target"]: "waiting"})
     assert ran("alert-channels", "delete", "lab", made["id"]).exit_code == 0
     assert "no alert channel" in mistake(ran("alert-channels", "delete", "lab", made["id"]))

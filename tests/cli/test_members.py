@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
-from databases import opened
+from databases import opened_database
 from fairlead.cli import commands
 from fairlead.operations.accounts.members import bootstrap_operator
 from fairlead.operations.accounts.workspaces import bootstrap
@@ -22,7 +22,7 @@ def where(database_url: str, tmp_path: Path) -> tuple[str, ...]:
     """Return the options that lead to an installation with its first workspace and its first operator."""
 
     async def fill() -> None:
-        async with opened(database_url) as database:
+        async with opened_database(database_url) as database:
             await bootstrap(database, "flk_", ("pro", 5), Clock())
             assert await bootstrap_operator(database, Clock()) is not None
             assert await bootstrap_operator(database, Clock()) is None
@@ -31,7 +31,7 @@ def where(database_url: str, tmp_path: Path) -> tuple[str, ...]:
     return ("--data", str(tmp_path), "--database", database_url)
 
 
-def _refused(*arguments: str) -> str:
+def _refusal_of(*arguments: str) -> str:
     result = CliRunner().invoke(commands, list(arguments))
     assert result.exception is not None
     return f"{result.output}{result.exception!r}"
@@ -71,7 +71,7 @@ def test_role_is_given_and_taken_by_command(where: tuple[str, ...]) -> None:
     assert _members(where)[_EMAIL]["roles"] == {"default": "owner"}
     command("members", "remove", "default", _EMAIL, *where)
     assert _members(where)[_EMAIL]["roles"] == {}
-    assert "UnknownMemberError" in _refused("members", "remove", "default", _EMAIL, *where)
+    assert "UnknownMemberError" in _refusal_of("members", "remove", "default", _EMAIL, *where)
     log = command("members", "log", "--workspace", "default", "--json", *where)
     assert [row["action"] for row in log][:3] == ["membership.deleted", "membership.created", "membership.created"]
 
@@ -80,8 +80,8 @@ def test_role_is_given_and_taken_by_command(where: tuple[str, ...]) -> None:
 def test_last_operator_stays_also_by_command(where: tuple[str, ...]) -> None:
     """And anybody with a shell can always make a key for that one."""
     operator = next(iter(_members(where).values()))["id"]
-    assert "LastOperatorError" in _refused("members", "delete", operator, *where)
-    assert "LastOperatorError" in _refused("members", "set", operator, "--no-operator", *where)
+    assert "LastOperatorError" in _refusal_of("members", "delete", operator, *where)
+    assert "LastOperatorError" in _refusal_of("members", "set", operator, "--no-operator", *where)
     assert command("members", "key", operator, "--json", *where)["key"].startswith("flp_")
-    assert "EmailTakenError" not in _refused("members", "create", "no address", "--name", "x", *where)
-    assert "give --name" in _refused("members", "set", operator, *where)
+    assert "EmailTakenError" not in _refusal_of("members", "create", "no address", "--name", "x", *where)
+    assert "give --name" in _refusal_of("members", "set", operator, *where)

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import text
 
 from conftest import Run
-from databases import Postgres, opened
+from databases import Postgres, opened_database
 from fairlead.cli import commands
 from fairlead.cli.mistakes import explanation
 from fairlead.domain.days import first_id, start_of
@@ -22,7 +22,7 @@ from fairlead.operations.data_copy import CopyRefusedError
 from fairlead.server.installation import DataDirectoryError
 from fairlead.storage.db.migrate import COMPATIBLE_FROM, COPYING
 from fairlead.storage.db.opening import open_database
-from servers import COMMAND, Server, environment, killed_at_last, serving, wait_until
+from servers import COMMAND, Server, environment, kill_at_last, serving, wait_until
 from storage.bookings import Books, admission, settlement
 
 _AT: Final = start_of(datetime.date(2020, 8, 10))
@@ -37,7 +37,7 @@ def target(postgres: Postgres) -> Iterator[str]:
     postgres.drop(name)
 
 
-def moved(source: str, target: str, *options: str) -> Result:
+def move(source: str, target: str, *options: str) -> Result:
     """Move data as the command does."""
     return CliRunner().invoke(commands, ["migrate-data", source, target, *options])
 
@@ -46,7 +46,7 @@ def rows(run: Run, url: str, query: str) -> list[Any]:
     """Return what a query finds in a database."""
 
     async def ask() -> list[Any]:
-        async with opened(url) as database:
+        async with opened_database(url) as database:
             return await database.read(lambda c: [tuple(row) for row in c.execute(text(query))])
 
     found: list[Any] = run(ask())
@@ -63,18 +63,18 @@ def test_server_goes_on_with_data_that_was_moved(target: str, tmp_path: Path, ru
         queued = server.client.post("/v2/models/local/procedural-text-1/requests", json=body)
         assert queued.status_code == 201, queued.text
         path = f"/v2/models/local/procedural-text-1/requests/{queued.json()['request_id']}"
-        result = wait_until(lambda: collected(server, path), "the result")
+        result = wait_until(lambda: collect(server, path), "the result")
         once = {"Idempotency-Key": "moved", "Content-Type": "application/json"}
         paid = server.client.post("/v2/models/local/procedural-text-1", json=body, headers=once)
         assert paid.status_code == 200, paid.text
         balance = server.workspace()
-        refused = moved(source, target)
+        refused = move(source, target)
         assert isinstance(refused.exception, DataDirectoryError), "a server uses it"
-    summary = json.loads(moved(source, target, "--json").stdout)
+    summary = json.loads(move(source, target, "--json").stdout)
     assert next(one for one in summary["tables"] if one["name"] == "runs")["rows"] == 2
     assert rows(run, target, "SELECT count(*) FROM runs") == [(2,)]
     with serving(data, database=target) as server:
-        assert collected(server, path) == result
+        assert collect(server, path) == result
         again = server.client.post("/v2/models/local/procedural-text-1", json=body, headers=once)
         assert (again.status_code, again.content) == (200, paid.content)
         assert server.workspace() == balance
@@ -82,7 +82,7 @@ def test_server_goes_on_with_data_that_was_moved(target: str, tmp_path: Path, ru
             "rows are numbered on"
         )
     back = f"sqlite:///{tmp_path / 'back.db'}"
-    early = moved(target, back)
+    early = move(target, back)
     assert isinstance(early.exception, CopyRefusedError), "the server may only have fallen silent"
     quick = {"FAIRLEAD_SILENT_SERVER_SECONDS": "2"}
     wait_until(lambda: CliRunner(env=quick).invoke(commands, ["migrate-data", target, back]).exit_code == 0, "silence")
@@ -90,7 +90,7 @@ def test_server_goes_on_with_data_that_was_moved(target: str, tmp_path: Path, ru
     assert json.loads(CliRunner().invoke(commands, ["audit", "--database", back, "--json"]).stdout)["clean"]
 
 
-def collected(server: Server, path: str) -> Any:
+def collect(server: Server, path: str) -> Any:
     """Return the result of a queued run, once it is there."""
     found = server.client.get(path)
     return found.json() if found.status_code == 200 else None
@@ -122,7 +122,7 @@ def source(filled: Path, tmp_path: Path) -> str:
 def test_killed_copy_goes_on(source: str, target: str, run: Run) -> None:
     """Killed in between, the same command does the rest; until then no server and no command accepts the target."""
     process = subprocess.Popen([*COMMAND, "migrate-data", source, target], stdout=subprocess.DEVNULL, env=environment())
-    with killed_at_last(process):
+    with kill_at_last(process):
         wait_until(lambda: has_rows(run, target), "rows of runs")
     process.wait()
     before = rows(run, target, "SELECT count(*) FROM runs")[0][0]
@@ -132,7 +132,7 @@ def test_killed_copy_goes_on(source: str, target: str, run: Run) -> None:
         refused = CliRunner().invoke(commands, [*words, "--database", target])
         assert isinstance(refused.exception, Exception)
         assert "`fairlead migrate-data` does the rest" in str(explanation(refused.exception))
-    done = moved(source, target)
+    done = move(source, target)
     assert done.exit_code == 0, done.output
     assert f"copied runs: {_RUNS} rows" in done.stdout
     assert rows(run, target, "SELECT version_num FROM alembic_version") == [(COMPATIBLE_FROM,)]
@@ -153,8 +153,8 @@ def has_rows(run: Run, url: str) -> bool:
 def test_target_that_is_somebody_elses_is_refused(source: str, target: str, run: Run, tmp_path: Path) -> None:
     """One with rows, one with another copy, one of an older schema; and a source that is none."""
     full = f"sqlite:///{tmp_path / 'full.db'}"
-    assert moved(source, full).exit_code == 0
-    assert "it is not empty: the table" in refusal(moved(source, full))
+    assert move(source, full).exit_code == 0
+    assert "it is not empty: the table" in refusal(move(source, full))
     execute(
         run,
         full,
@@ -162,24 +162,24 @@ def test_target_that_is_somebody_elses_is_refused(source: str, target: str, run:
         "CREATE TABLE data_copy (name TEXT, last TEXT, rows INTEGER)",
         "INSERT INTO data_copy VALUES ('', 'x', 0)",
     )
-    assert "an unfinished copy of another source" in refusal(moved(source, full))
+    assert "an unfinished copy of another source" in refusal(move(source, full))
     execute(
         run,
         full,
         "UPDATE alembic_version SET version_num = '0001'",
         "UPDATE schema_revision SET version_num = '0001'",
     )
-    assert "it is at revision 0001" in refusal(moved(source, full))
-    assert "the source is at revision 0001" in refusal(moved(full, target))
-    assert "there is no database at" in moved(f"sqlite:///{tmp_path / 'none.db'}", target).output
-    assert moved("mysql://x", target).exit_code == 2
+    assert "it is at revision 0001" in refusal(move(source, full))
+    assert "the source is at revision 0001" in refusal(move(full, target))
+    assert "there is no database at" in move(f"sqlite:///{tmp_path / 'none.db'}", target).output
+    assert move("mysql://x", target).exit_code == 2
 
 
 @pytest.mark.req("M-06")
 def test_books_that_are_wrong_are_not_moved(source: str, target: str, run: Run) -> None:
     """A proof of the target would prove nothing."""
     execute(run, source, "UPDATE workspaces SET balance = balance + 1")
-    assert "do not add up" in refusal(moved(source, target))
+    assert "do not add up" in refusal(move(source, target))
 
 
 def refusal(result: Result) -> str:
@@ -192,7 +192,7 @@ def execute(run: Run, url: str, *statements: str) -> None:
     """Run statements in a database."""
 
     async def work() -> None:
-        async with opened(url) as database:
+        async with opened_database(url) as database:
             for statement in statements:
                 await database.write(lambda c, s=statement: c.execute(text(s)).close())  # type: ignore[misc]
 

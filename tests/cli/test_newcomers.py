@@ -121,8 +121,8 @@ def test_server_reports_unknown_names_at_its_start(tmp_path: Path) -> None:
     """A variable that is not a setting, and a markup of what is not a model or provider, each with what was meant."""
     env = {"FAIRLEAD_QUEUE_PLACE": "3", "FAIRLEAD_MARKUP": "*=5,openai=3,opnai=4,nothing-like-it=2"}
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
-        (setting,) = server.logged("SettingUnknown")
+        (setting,) = server.logged_events("SettingUnknown")
         assert (setting["variable"], setting["meant"]) == ("FAIRLEAD_QUEUE_PLACE", "FAIRLEAD_QUEUE_PLACES")
-        told = [(entry["name"], entry["meant"]) for entry in server.logged("MarkupUnknown")]
+        told = [(entry["name"], entry["meant"]) for entry in server.logged_events("MarkupUnknown")]
         assert told == [("opnai", "openai"), ("nothing-like-it", None)]
-        assert {entry["level"] for entry in server.logged("MarkupUnknown")} == {"warning"}
+        assert {entry["level"] for entry in server.logged_events("MarkupUnknown")} == {"warning"}

@@ -44,7 +44,7 @@ def ran(server: Server, monkeypatch: pytest.MonkeyPatch) -> Ran:
     return run
 
 
-def refused(done: Result) -> str:
+def refusal_of(done: Result) -> str:
     """Check that a command was refused with status 1, and return what it said."""
     assert done.exit_code == 1
     return done.output
@@ -64,7 +64,7 @@ def test_key_is_set_listed_and_deleted(server: Server, ran: Ran, tmp_path: Path)
     assert server.client.get("/v2/provider-keys").json() == {"data": [listed]}
     assert "mine" in ran("list", *mine).output
     assert ran("delete", "fake", *mine).output == "Deleted the key of default for fake.\n"
-    assert "stored no key" in refused(ran("delete", "fake", *mine))
+    assert "stored no key" in refusal_of(ran("delete", "fake", *mine))
     assert ran("set", "fake", *mine, stdin=KEY).exit_code == 0
     deleted = json.loads(ran("delete", "fake", *mine, "--json").output)
     assert deleted == {"provider": "fake", "deleted": True}
@@ -85,7 +85,7 @@ def test_mistake_is_told_in_one_line_without_the_key(
     ran: Ran, arguments: tuple[str, ...], stdin: str, words: str
 ) -> None:
     """What cannot be stored is refused in a line, without the key."""
-    said = refused(ran(*arguments, "--workspace", "default", stdin=stdin))
+    said = refusal_of(ran(*arguments, "--workspace", "default", stdin=stdin))
     assert words in said
     assert said.count("\n") == 1
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from engine.executions import n
 from fairlead.cli import commands
-from servers import killed_at_last
+from servers import kill_at_last
 
 Ran = Callable[..., Result]
 
@@ -173,7 +173,7 @@ def test_ctrl_c_leaves_no_files_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fairlead", "workflow", "run", "flow.json"]
     with (
         subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running,
-        killed_at_last(running),
+        kill_at_last(running),
     ):
         assert running.stderr is not None
         assert "EmptyImage" in running.stderr.readline()

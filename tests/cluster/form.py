@@ -80,22 +80,22 @@ class ManyServers:
 
 def _start(first: Order, undone: ExitStack) -> tuple[Sequence[Process], Sequence[Mapping[str, Any]]]:
     """Start the first server, which makes the books, and then the others at the same time."""
-    processes = [_started(first, undone, "serve", "--port", "0", "--no-work")]
+    processes = [_start_process(first, undone, "serve", "--port", "0", "--no-work")]
     ready = [first.wait_until_ready(processes[0])]
     second, worker = (_another_machine(first, name) for name in ("second", "worker"))
-    processes.append(_started(second, undone, "serve", "--port", "0", "--no-work"))
-    processes.append(_started(worker, undone, "work", "--operator-port", "0"))
+    processes.append(_start_process(second, undone, "serve", "--port", "0", "--no-work"))
+    processes.append(_start_process(worker, undone, "work", "--operator-port", "0"))
     ready += [first.wait_until_ready(process) for process in processes[1:]]
     return processes, ready
 
 
-def _started(order: Order, undone: ExitStack, *words: str) -> Process:
+def _start_process(order: Order, undone: ExitStack, *words: str) -> Process:
     process = order.start(*words)
-    undone.callback(_killed, process)
+    undone.callback(_kill, process)
     return process
 
 
-def _killed(process: Process) -> None:
+def _kill(process: Process) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     if process.stdout is not None:

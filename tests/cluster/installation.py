@@ -167,7 +167,7 @@ class Installation(msgspec.Struct):
         """Run a command on the installation's database."""
         return command(*arguments, "--data", str(self.folder / "operator"), "--database", self.database)
 
-    def owned_by(self, member: Member) -> int:
+    def count_owned_by(self, member: Member) -> int:
         """How much live work belongs to a member, as the database has it."""
         return self._read(
             lambda connection: sum(
@@ -218,7 +218,7 @@ class Installation(msgspec.Struct):
 
 
 @contextmanager
-def installed(folder: Path, settings: Mapping[str, str]) -> Iterator[Installation]:
+def install(folder: Path, settings: Mapping[str, str]) -> Iterator[Installation]:
     """Start what an installation rests on; whatever was started in it is stopped at the end."""
     with ExitStack() as stack:
         postgres = stack.enter_context(running_postgres())

@@ -91,28 +91,28 @@ class Caller:
                 self._tally.note(Submitted(kind, key, ways[kind](kind, key)))
 
     def _run(self, kind: str, key: str) -> str | None:
-        answer = self._repeated(
+        answer = self._repeat(
             kind, lambda: self._http.post(f"/v2/models/{RUN_MODEL}", json={"prompt": key}, headers=_under(key))
         )
         return None if answer is None else _ending(answer, key)
 
     def _queued_run(self, kind: str, key: str) -> str | None:
-        taken = self._repeated(
+        taken = self._repeat(
             kind, lambda: self._http.post(f"/v2/models/{RUN_MODEL}/requests", json={"prompt": key}, headers=_under(key))
         )
         if taken is None or not taken.is_success:
             return None if taken is None else _ending(taken, key)
         place = httpx.URL(taken.json()["response_url"]).raw_path.decode()
-        answer = self._repeated(kind, lambda: self._http.get(place), pending=httpx.codes.ACCEPTED)
+        answer = self._repeat(kind, lambda: self._http.get(place), pending=httpx.codes.ACCEPTED)
         return None if answer is None else _ending(answer, key)
 
     def _job(self, kind: str, key: str) -> str | None:
         document = {"workflow": _WORKFLOW, "metadata": {"key": key}}
-        taken = self._repeated(kind, lambda: self._http.post("/api/v2/jobs", json=document, headers=_under(key)))
+        taken = self._repeat(kind, lambda: self._http.post("/api/v2/jobs", json=document, headers=_under(key)))
         if taken is None:
             return None
         if _error_type(taken) == "idempotency_key_reuse":  # the answer before was lost: the label finds its job
-            found = self._repeated(kind, lambda: self._http.get("/api/v2/jobs", params={"metadata[key]": key}))
+            found = self._repeat(kind, lambda: self._http.get("/api/v2/jobs", params={"metadata[key]": key}))
             ids = [] if found is None else [job["id"] for job in found.json()["jobs"]]
         else:
             ids = [taken.json()["id"]] if taken.is_success else []
@@ -123,25 +123,25 @@ class Caller:
     def _job_ending(self, kind: str, job_id: str) -> str | None:
         give_up_at = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < give_up_at:
-            found = self._repeated(kind, lambda: self._http.get(f"/api/v2/jobs/{job_id}"))
+            found = self._repeat(kind, lambda: self._http.get(f"/api/v2/jobs/{job_id}"))
             if found is None or not found.is_success:
                 return None if found is None else f"{found.status_code} {found.text[:200]}"
             job: dict[str, Any] = found.json()
             if job["status"] in _JOB_ENDS:
-                return self._downloaded(kind, job) if job["status"] == "succeeded" else str(job["status"])
+                return self._download(kind, job) if job["status"] == "succeeded" else str(job["status"])
             time.sleep(_POLL_SECONDS)
         return None
 
-    def _downloaded(self, kind: str, job: dict[str, Any]) -> str | None:
+    def _download(self, kind: str, job: dict[str, Any]) -> str | None:
         """Fetch what a job has made, as its caller would."""
         for output in job["outputs"]:
             link = httpx.URL(output["url"]).raw_path.decode()
-            content = self._repeated(kind, partial(self._http.get, link))
+            content = self._repeat(kind, partial(self._http.get, link))
             if content is None or not content.content.startswith(b"\x89PNG"):
                 return "no picture"
         return "completed" if job["outputs"] else "no outputs"
 
-    def _repeated(
+    def _repeat(
         self, kind: str, call: Callable[[], httpx.Response], pending: int | None = None
     ) -> httpx.Response | None:
         """Call until there is a final answer; None when patience has run out."""

@@ -68,7 +68,7 @@ class Scenario:
 
     def _kill(self, name: str, start: Callable[[str], Member]) -> None:
         member = self._installation.members[name]
-        owned = self._installation.owned_by(member)
+        owned = self._installation.count_owned_by(member)
         member.kill()
         began = time.monotonic()
         self._installation.note_end(member)
@@ -78,7 +78,7 @@ class Scenario:
     def _freeze(self, name: str) -> None:
         """Freeze a server until its work was taken over, and let it go on: it must notice, and do no harm."""
         member = self._installation.members[name]
-        owned = self._installation.owned_by(member)
+        owned = self._installation.count_owned_by(member)
         member.freeze()
         began = time.monotonic()
         try:
@@ -89,7 +89,9 @@ class Scenario:
         wait_until(lambda: self._installation.balancer.is_ready(member.port), "the frozen server to be ready again")
 
     def _await_takeover(self, member: Member, owned: int, began: float) -> None:
-        wait_until(lambda: self._installation.owned_by(member) == 0, "the takeover", _TAKEOVER_SECONDS_MAX, pause=0.1)
+        wait_until(
+            lambda: self._installation.count_owned_by(member) == 0, "the takeover", _TAKEOVER_SECONDS_MAX, pause=0.1
+        )
         self.takeovers.append(Takeover(member.name, owned, time.monotonic() - began))
 
     def _replace(self, member: Member) -> None:

@@ -38,11 +38,11 @@ def main() -> None:
         serving(Path(folder) / "data", env=_ENV, arguments=("--simulate",)) as server,
         sync_playwright() as playwright,
     ):
-        pages = _pages(_used(server))
+        pages = _pages(_use(server))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for colours in ("light", "dark"):
             for size, (width, height) in _SIZES.items():
-                page = _opened(browser, server, colours, width, height)
+                page = _open(browser, server, colours, width, height)
                 for name, path in pages.items():
                     page.goto(f"{server.url}/console/{path}")
                     _prepare(page, name)
@@ -92,7 +92,7 @@ def _pages(used: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _used(server: Server) -> dict[str, str]:
+def _use(server: Server) -> dict[str, str]:
     """Use a server as a small team would; the ids of what was made."""
     with httpx.Client(base_url=server.url, timeout=120) as client:
         client.headers["X-API-Key"] = (server.data / "first-operator-key").read_text("ascii").strip()
@@ -160,7 +160,7 @@ def _post(client: httpx.Client, path: str, body: dict[str, Any]) -> dict[str, An
     return document
 
 
-def _opened(browser: Browser, server: Server, colours: str, width: int, height: int) -> Page:
+def _open(browser: Browser, server: Server, colours: str, width: int, height: int) -> Page:
     headers = {"X-Forwarded-For": f"198.51.100.{width % 250}"}
     context = browser.new_context(
         viewport={"width": width, "height": height},

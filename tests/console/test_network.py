@@ -38,7 +38,7 @@ def test_first_load_is_small_in_a_browser(new_context: NewContext, site: Server)
 def test_no_page_asks_another_server(open_page: Open, site: Server) -> None:
     """Whatever a page shows, its requests go to the server that it came from."""
     page, asked = open_page(), list[str]()
-    page.on("request", _noted(asked))
+    page.on("request", _note(asked))
     for path in ("explore", "models/local/procedural-image-1", "workflows", "money", "providers"):
         page.goto(f"{site.url}/console/{path}")
         expect(page.get_by_role("main").get_by_role("heading", level=1)).to_be_visible()
@@ -94,7 +94,7 @@ def test_refused_single_sign_on_is_explained(new_context: NewContext, site: Serv
     assert "sign_in_error" not in page.url
 
 
-def _noted(asked: list[str]) -> Callable[[Request], None]:
+def _note(asked: list[str]) -> Callable[[Request], None]:
     return lambda request: asked.append(request.url)
 
 

@@ -38,11 +38,11 @@ def test_link_with_a_key_leaves_no_key_behind(open_page: Open) -> None:
 @pytest.mark.req("A-04")
 def test_viewer_looks_and_owner_invites(open_page: Open, site: Server) -> None:
     """Two people of one workspace see what their roles allow; the server refuses the rest itself."""
-    viewer = open_page(_PICTURES, key=_invited(site, "viewer"))
+    viewer = open_page(_PICTURES, key=_invite(site, "viewer"))
     expect(viewer.get_by_text("Viewers cannot run models.")).to_be_visible()
     expect(viewer.get_by_role("button", name="Run", exact=True)).to_have_count(0)
     expect(viewer.get_by_role("link", name="Workspaces")).to_have_count(0)
-    owner = open_page("/console/members", key=_invited(site, "owner"))
+    owner = open_page("/console/members", key=_invite(site, "owner"))
     owner.get_by_role("button", name="Invite a person").click()
     owner.get_by_label("Name").fill("Ada")
     owner.get_by_label("E-mail").fill("nonsense")
@@ -140,7 +140,7 @@ def _operator_key(site: Server) -> str:
     return (site.data / "first-operator-key").read_text("ascii").strip()
 
 
-def _invited(site: Server, role: str) -> str:
+def _invite(site: Server, role: str) -> str:
     """A key of somebody new with a role in the workspace of the server."""
     body = {"name": f"A {role}", "email": f"{role}@example.com", "role": role}
     headers = {"X-API-Key": _operator_key(site)}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from databases import opened
+from databases import opened_database
 from deploy.kit import DEPLOY, assert_is_command, unknown_settings
 
 _CHART: Final = str(DEPLOY / "helm" / "fairlead")
@@ -160,8 +160,8 @@ def test_scaled_pool_asks_the_database_what_waits_for_it(chart: Any, postgresql_
     assert "replicas" not in deployment["spec"]
     assert trigger["metadata"]["connectionFromEnv"] == "FAIRLEAD_DATABASE"
 
-    async def asked() -> Any:
-        async with opened(postgresql_url) as database:
+    async def ask() -> Any:
+        async with opened_database(postgresql_url) as database:
             return await database.read(lambda c: c.execute(text(trigger["metadata"]["query"])).scalar_one())
 
-    assert asyncio.run(asked()) == 0
+    assert asyncio.run(ask()) == 0

@@ -67,12 +67,14 @@ def assert_prints(printed: str, expected: str) -> None:
     """Find every expected line among those that were printed, in order; an ellipsis stands for anything."""
     left = iter(printed.replace("\r", "").splitlines())
     for line in expected.splitlines():
-        pattern = re.compile(r".*".join(_spaced(part) for part in line.split("…")))
+        pattern = re.compile(r".*".join(_allow_spaces(part) for part in line.split("…")))
         assert any(pattern.fullmatch(found.rstrip()) for found in left), f"no line {line!r} in its place in:\n{printed}"
 
 
 @contextmanager
-def started(script: str, folder: Path, env: Mapping[str, str], last: str = "listens on") -> Iterator[tuple[str, str]]:
+def start_server(
+    script: str, folder: Path, env: Mapping[str, str], last: str = "listens on"
+) -> Iterator[tuple[str, str]]:
     """Run the page's server and return its address, and all it printed up to a line with some last words."""
     with (folder / "printed").open("wb") as printed, (folder / "log").open("wb") as log:
         server = subprocess.Popen(
@@ -97,6 +99,6 @@ def type_in(folder: Path, pairs: Sequence[tuple[str, str]], env: Mapping[str, st
         before += "".join(f"{line}\n" for line in script.splitlines() if re.match(r"[A-Z]+=", line))
 
 
-def _spaced(part: str) -> str:
+def _allow_spaces(part: str) -> str:
     """Match a text whose columns may be wider than the page shows them."""
     return r"\s{2,}".join(re.escape(column) for column in re.split(r"\s{2,}", part))

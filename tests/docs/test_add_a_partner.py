@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from docs.pages import blocks, commands, started, type_in, with_commands
+from docs.pages import blocks, commands, start_server, type_in, with_commands
 from fake_partner import Behaviour, FakePartner, Request, reply, reply_json, running_partner
 from servers import environment
 
@@ -62,6 +62,6 @@ def test_page_can_be_followed_from_files_to_charges(tmp_path: Path, paintbox: Fa
     pairs = commands(_PAGE)
     place = next(number for number, (script, _) in enumerate(pairs) if "fairlead serve" in script)
     type_in(tmp_path, pairs[:place], env)
-    with started(pairs[place][0], tmp_path, env) as (url, _):
+    with start_server(pairs[place][0], tmp_path, env) as (url, _):
         type_in(tmp_path, pairs[place + 1 :], {**env, "URL": url})
     assert paintbox.requests(_ORDERS)[0].headers["x-paint-key"] == "the-secret"

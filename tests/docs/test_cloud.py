@@ -12,7 +12,7 @@ import httpx
 import PIL.Image
 import pytest
 
-from docs.pages import assert_prints, blocks, commands, run, started, type_in, with_commands
+from docs.pages import assert_prints, blocks, commands, run, start_server, type_in, with_commands
 from servers import Server, environment, serving, wait_until
 
 _PAGE: Final = "cloud.md"
@@ -60,7 +60,7 @@ def test_workflow_walkthrough_prints_what_the_page_says(tmp_path: Path) -> None:
     _keep_files(tmp_path)
     (start, told), *pairs = commands(_PAGE)
     env = with_commands(environment({"FAIRLEAD_PORT": "0", "FAIRLEAD_ENGINE": "true"}))
-    with started(start, tmp_path, env) as (url, printed):
+    with start_server(start, tmp_path, env) as (url, printed):
         assert_prints(printed.replace(url, "http://127.0.0.1:8080"), told)
         key = (tmp_path / "fairlead-data" / "first-key").read_text().strip()
         type_in(tmp_path, pairs, {**env, "URL": url, "KEY": key})

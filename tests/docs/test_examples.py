@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def _called(caller: Path, server: Server, key: str, file: Path) -> subprocess.CompletedProcess[str]:
+def _call(caller: Path, server: Server, key: str, file: Path) -> subprocess.CompletedProcess[str]:
     program = _CALLERS[caller.suffix]
     if shutil.which(program) is None:
         pytest.skip(f"there is no {program}")
@@ -42,11 +42,11 @@ def _called(caller: Path, server: Server, key: str, file: Path) -> subprocess.Co
 @pytest.mark.parametrize("caller", sorted(_EXAMPLES.glob("callers/*")), ids=lambda path: path.name)
 def test_caller_makes_a_picture_and_tells_what_it_cost_or_why_not(server: Server, tmp_path: Path, caller: Path) -> None:
     """With a good key it keeps a PNG; with a bad one it ends with status 1 and the error's type."""
-    done = _called(caller, server, server.key, tmp_path / "picture.png")
+    done = _call(caller, server, server.key, tmp_path / "picture.png")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("picture.png: 0.46 credits\n")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
-    refused = _called(caller, server, "flk_wrong", tmp_path / "none.png")
+    refused = _call(caller, server, "flk_wrong", tmp_path / "none.png")
     assert refused.returncode == 1
     assert refused.stderr.startswith("status 401, unauthorized\n")
     assert not (tmp_path / "none.png").exists()

@@ -19,14 +19,14 @@ def test_example_moderator_judges_as_the_page_says(tmp_path: Path, run: Run) -> 
     Image.new("RGB", (8, 8), "red").save(tmp_path / "red.png")
     (tmp_path / "words.txt").write_text("no picture", encoding="utf-8")
 
-    def asked(name: str) -> Question:
+    def ask(name: str) -> Question:
         return Question(str(tmp_path / name), (tmp_path / name).stat().st_size, "0" * 64)
 
     async def check() -> None:
         async with moderators(tmp_path, callable_file(tmp_path, source)) as made:
-            assert await made.judge("lab-id", asked("noise.png")) == Verdict(blocked=False)
+            assert await made.judge("lab-id", ask("noise.png")) == Verdict(blocked=False)
             blocked = Verdict(blocked=True, reason="a picture of one colour")
-            assert await made.judge("lab-id", asked("red.png")) == blocked
-            assert await made.judge("lab-id", asked("words.txt")) == Verdict(blocked=False)
+            assert await made.judge("lab-id", ask("red.png")) == blocked
+            assert await made.judge("lab-id", ask("words.txt")) == Verdict(blocked=False)
 
     run(check())

@@ -27,7 +27,7 @@ def verify() -> Verify:
     return found
 
 
-def posted(*secrets: bytes, age: int = 0) -> tuple[Mapping[str, str], bytes]:
+def make_message(*secrets: bytes, age: int = 0) -> tuple[Mapping[str, str], bytes]:
     """Return the headers, as a receiver's framework has them, and the body of a message."""
     body = message_of(_RUN)
     headers = signed_headers(secrets, _RUN.run_id, int(time.time()) - age, body)
@@ -36,15 +36,15 @@ def posted(*secrets: bytes, age: int = 0) -> tuple[Mapping[str, str], bytes]:
 
 def test_example_accepts_a_signed_message(verify: Verify) -> None:
     """The example accepts a message with one signature, and one that two secrets have signed."""
-    assert verify(secret_text(_NEW), *posted(_NEW))
+    assert verify(secret_text(_NEW), *make_message(_NEW))
     for secret in (_OLD, _NEW):
-        assert verify(secret_text(secret), *posted(_NEW, _OLD))
+        assert verify(secret_text(secret), *make_message(_NEW, _OLD))
 
 
 def test_example_refuses_a_forged_or_replayed_message(verify: Verify) -> None:
     """Another secret, another body, another id, and a message that is kept and posted again later."""
-    headers, body = posted(_NEW)
+    headers, body = make_message(_NEW)
     assert not verify(secret_text(_OLD), headers, body)
     assert not verify(secret_text(_NEW), headers, body + b" ")
     assert not verify(secret_text(_NEW), {**headers, "webhook-id": "msg_run-2"}, body)
-    assert not verify(secret_text(_NEW), *posted(_NEW, age=301))
+    assert not verify(secret_text(_NEW), *make_message(_NEW, age=301))

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 import jwt
 
-from end_to_end.workflow_clients import WorkflowClient, node, picture, shown
+from end_to_end.workflow_clients import WorkflowClient, graph_showing, node, picture
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
 from servers import wait_until
 
@@ -56,7 +56,7 @@ def fill(catalog: CatalogFolder, partner: FakePartner) -> None:
     catalog.add_provider(partner.url, "mock")
     catalog.add_model("fake/json-1")
     catalog.add_model("fake/bytes-1", "bytes")
-    partner.script("/json", partner.held(reply(200, b'{"made":true}')))
+    partner.script("/json", partner.hold(reply(200, b'{"made":true}')))
     partner.script("/bytes", reply(200, picture(), "image/png"))
 
 
@@ -151,7 +151,7 @@ def owning(client: WorkflowClient) -> Iterator[Property]:
         "archive_id": "alices-node@1.0.0",
         **_picture(client),
     }
-    names["deployment_id"] = _deployed(client)
+    names["deployment_id"] = _deploy(client)
     _publish(client, names)
     _keep(client, names)
     jobs, output = _jobs(client, names)
@@ -163,7 +163,7 @@ def owning(client: WorkflowClient) -> Iterator[Property]:
     yield Property(client, jobs, runs, names)
     client.http.post("/api/queue", json={"delete": jobs, "clear": True})
     client.http.post("/api/interrupt", json={})
-    client.ended(jobs[1])
+    client.wait_for_end(jobs[1])
 
 
 def _picture(client: WorkflowClient) -> Things:
@@ -176,7 +176,7 @@ def _picture(client: WorkflowClient) -> Things:
     return {"input_file": kept["name"], "second_file": second, "hash": kept["hash"], "asset_id": asset.json()["id"]}
 
 
-def _deployed(client: WorkflowClient) -> str:
+def _deploy(client: WorkflowClient) -> str:
     """A deployment that is ready."""
     made = client.http.post("/api/v2/deployments", json={"name": "alices", "node_packs": []}).json()
     wait_until(lambda: client.http.get(made["urls"]["self"]).json()["status"] == "ready", "it is ready")
@@ -211,17 +211,17 @@ def _jobs(client: WorkflowClient, names: Things) -> tuple[list[str], str]:
     }
     first = client.run(made, prompt_id=str(uuid.uuid4()))
     headers = {"Idempotency-Key": names["idempotency_key"]}
-    body = {"workflow": shown("Slowly", value=_FOREVER), "metadata": {"project": names["label"]}}
+    body = {"workflow": graph_showing("Slowly", value=_FOREVER), "metadata": {"project": names["label"]}}
     second = client.http.post("/api/v2/jobs", json=body, headers=headers).json()["id"]
     wait_until(lambda: client.status(second) == "in_progress", "it is executed")
-    third = client.submit(shown("PrimitiveInt", value=2), prompt_id=str(uuid.uuid4()))
-    return [first["id"], second, third], str(client.made(first)[0]["filename"])
+    third = client.submit(graph_showing("PrimitiveInt", value=2), prompt_id=str(uuid.uuid4()))
+    return [first["id"], second, third], str(client.files_of(first)[0]["filename"])
 
 
 def _runs(client: WorkflowClient, names: Things) -> list[Things]:
     """One run that has ended, one that a partner has, and one that waits."""
 
-    def submitted(provider: str, model: str, **headers: str) -> Things:
+    def submit_run(provider: str, model: str, **headers: str) -> Things:
         answer = client.http.post(
             f"/v2/models/{provider}/{model}/requests", json={"prompt": "alices-words"}, headers=headers
         )
@@ -232,11 +232,11 @@ def _runs(client: WorkflowClient, names: Things) -> list[Things]:
         return str(client.http.get(f"{_RUN_PATH.format(**run)}/status").json()["status"])
 
     headers = {"Idempotency-Key": names["idempotency_key"]}
-    ended = submitted("local", "procedural-text-1", **headers)
+    ended = submit_run("local", "procedural-text-1", **headers)
     wait_until(lambda: status(ended) == "COMPLETED", "the first run ends")
-    running = submitted("fake", "json-1")
+    running = submit_run("fake", "json-1")
     wait_until(lambda: status(running) == "IN_PROGRESS", "the partner has the second")
-    waiting = submitted("fake", "json-1")
+    waiting = submit_run("fake", "json-1")
     assert status(waiting) == "IN_QUEUE"
     return [ended, running, waiting]
 

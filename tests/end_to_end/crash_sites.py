@@ -92,10 +92,10 @@ class Workshop:
         for name in (KEYED, UNKEYED):
             catalog.add_provider(f"{self.partner.url}/{name}", name, repeats_safely=name == KEYED, give_up_after=60)
             self.partner.script(f"/{name}/json", self._at_once)
-            self.partner.script(f"/{name}/tasks", self._taken)
+            self.partner.script(f"/{name}/tasks", self._take)
         for piece in pieces:
             if piece.is_polled:
-                self.partner.script(f"/{piece.model.partition('/')[0]}/tasks/{piece.name}", self._asked)
+                self.partner.script(f"/{piece.model.partition('/')[0]}/tasks/{piece.name}", self._answer_poll)
         for model in MODELS:
             catalog.add_model(model, "task" if "task" in model else "json", provider=model.partition("/")[0])
 
@@ -124,12 +124,12 @@ class Workshop:
         await self._answer(result_of(name), request, writer, is_held=self.holds_orders)
         self.told.add(name)
 
-    async def _taken(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _take(self, request: Request, writer: asyncio.StreamWriter) -> None:
         name = self._order(request)
         holds = self.holds_orders and self.holds_polls_after is None
         await self._answer({"id": name}, request, writer, is_held=holds)
 
-    async def _asked(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _answer_poll(self, request: Request, writer: asyncio.StreamWriter) -> None:
         name = request.path.rpartition("/")[2]
         self._polls[name] += 1
         if self.holds_polls_after is not None and self._polls[name] <= self.holds_polls_after:
@@ -140,7 +140,7 @@ class Workshop:
 
     async def _answer(self, said: Any, request: Request, writer: asyncio.StreamWriter, *, is_held: bool) -> None:
         answer = reply_json(said)
-        await (self.partner.held(answer) if is_held else answer)(request, writer)
+        await (self.partner.hold(answer) if is_held else answer)(request, writer)
 
 
 def result_of(name: str) -> dict[str, str]:
@@ -149,7 +149,7 @@ def result_of(name: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def locked(url: str) -> AsyncIterator[None]:
+async def lock_writes(url: str) -> AsyncIterator[None]:
     """Hold what every commit of the router needs: SQLite's write lock, or the rows of all workspaces."""
     path = file_of(url)
     if path is not None:

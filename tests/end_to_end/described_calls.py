@@ -38,15 +38,15 @@ class Call:
         return known if self.make is None else {**known, **self.make(client, known)}
 
 
-def filled(template: Any, names: Names) -> Any:
+def fill_in(template: Any, names: Names) -> Any:
     """A template with names in place of their braces."""
     match template:
         case str():
             return template.format_map(names) if _NAMED.fullmatch(template) else template
         case list() | tuple():
-            return [filled(one, names) for one in template]
+            return [fill_in(one, names) for one in template]
         case dict():
-            return {name: filled(value, names) for name, value in template.items()}
+            return {name: fill_in(value, names) for name, value in template.items()}
         case _:
             return template
 
@@ -84,16 +84,16 @@ def _some_node(client: httpx.Client, names: Names) -> Names:
     return {"node_id": node_id}
 
 
-def _announced(client: httpx.Client, names: Names) -> Names:
+def _announce(client: httpx.Client, names: Names) -> Names:
     """A version that waits for its archive."""
     node_id = _unique("node")
     body = {"node": {"id": node_id}, "node_version": {"version": "1.0.0"}}
     told = client.post(f"/publishers/{names['publisher_id']}/nodes/{node_id}/versions", json=body).json()
-    return {**_signed(told["signedUrl"]), "archive_id": f"{node_id}@1.0.0", "to": told["signedUrl"]}
+    return {**_query_of(told["signedUrl"]), "archive_id": f"{node_id}@1.0.0", "to": told["signedUrl"]}
 
 
-def _archived(client: httpx.Client, names: Names) -> Names:
-    announced = _announced(client, names)
+def _archive(client: httpx.Client, names: Names) -> Names:
+    announced = _announce(client, names)
     client.put(announced["to"], content=_ARCHIVE).raise_for_status()
     return announced
 
@@ -118,18 +118,18 @@ def _new_name(_client: httpx.Client, _names: Names) -> Names:
     return {"new": _unique("new")}
 
 
-def _signed(location: str) -> Names:
+def _query_of(location: str) -> Names:
     address = urlsplit(location)
     return {"linked": address.path.rpartition("/")[2], "link": dict(parse_qsl(address.query))}
 
 
 def _file_link(client: httpx.Client, names: Names) -> Names:
     query = {"filename": names["output_file"], "type": "output"}
-    return _signed(client.get("/api/view", params=query).headers["location"])
+    return _query_of(client.get("/api/view", params=query).headers["location"])
 
 
 def _asset_link(client: httpx.Client, _names: Names) -> Names:
-    return _signed(client.post("/v2/models/fake/asset-1", json={"prompt": "a"}).json()["url"])
+    return _query_of(client.post("/v2/models/fake/asset-1", json={"prompt": "a"}).json()["url"])
 
 
 _INPUT: Final = {"prompt": "a harbour", "seed": 1}
@@ -182,8 +182,8 @@ CALLS: Final[Mapping[str, Call]] = {
     "registry_publish_version": Call(
         body={"version": "1.0.0", "download_url": "https://example.com/node.zip"}, make=_some_node
     ),
-    "registry_show_archive": Call(make=_archived),
-    "registry_receive_archive": Call(query=_LINK, body=_ARCHIVE, make=_announced),
+    "registry_show_archive": Call(make=_archive),
+    "registry_receive_archive": Call(query=_LINK, body=_ARCHIVE, make=_announce),
     "service_show_asset": Call({"asset_id": "{linked}"}, _LINK, make=_asset_link),
     "service_show_snapshot": Call({"provider": "local", "model": "procedural-text-1.json"}),
 }

@@ -35,7 +35,7 @@ def _command(*words: str, env: Mapping[str, str] | None = None) -> Any:
     return CliRunner().invoke(commands, list(words), env={**_ENV, **(env or {})})
 
 
-def _kept(client: WorkflowClient) -> dict[str, bytes]:
+def _keep_each_kind(client: WorkflowClient) -> dict[str, bytes]:
     """Have something of each kind that is kept; where it is asked for, and its bytes."""
     request = client.http.post(f"{_RUN}/requests", json={}).json()["request_id"]
     path = f"{_RUN}/requests/{request}"
@@ -45,7 +45,7 @@ def _kept(client: WorkflowClient) -> dict[str, bytes]:
         "1": node("LoadImage", image=client.upload(picture())),
         "2": node("SaveImage", images=["1", 0], filename_prefix="kept"),
     }
-    (made,) = client.made(client.run(graph))
+    (made,) = client.files_of(client.run(graph))
     view = f"/api/view?filename={made['filename']}&type={made['type']}"
     seen = {path: _LARGE, link.removeprefix(client.url): _BYTES}
     return {**seen, view: client.http.get(view, follow_redirects=True).content}
@@ -74,7 +74,7 @@ def test_backup_of_a_running_server_is_restored_elsewhere(
     store = s3_server.settings("restored", tmp_path.name)
     with serving(tmp_path / "data", database=either_database, catalog=models.path, env=_ENV, arguments=_PLAIN) as old:
         client = WorkflowClient(old)
-        kept = _kept(client)
+        kept = _keep_each_kind(client)
         is_over = threading.Event()
         calling = threading.Thread(target=_call_until, args=(old, is_over))
         calling.start()
@@ -107,7 +107,7 @@ def test_backup_of_a_running_server_is_restored_elsewhere(
         for path, content in kept.items():
             assert client.http.get(path, follow_redirects=True).content == content, path
         assert client.http.post(_RUN, json={}).status_code == 200
-        new.drained()
+        new.wait_until_drained()
         client.http.close()
 
 

@@ -27,7 +27,7 @@ from fairlead.cli import commands, main
 from fairlead.operations.runs.results import INLINE_MAX
 from fairlead.server.installation import CATALOG
 from fairlead.storage.db.migrate import HEAD
-from servers import COMMAND, Server, ServerFailedError, environment, killed_at_last, serving
+from servers import COMMAND, Server, ServerFailedError, environment, kill_at_last, serving
 
 _NO_KEY: Final = "00000000-0000-7000-8000-000000000000"
 
@@ -500,7 +500,7 @@ def _started_and_stopped(data: Path, *arguments: str, by: int = signal.SIGTERM) 
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
         ) as process,
-        killed_at_last(process),
+        kill_at_last(process),
     ):
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -518,7 +518,7 @@ def test_server_stopped_as_soon_as_it_is_ready_ends_well(tmp_path: Path) -> None
     command = [*COMMAND, "serve", "--data", str(tmp_path / "data"), "--port", "0", "--no-local-partner", "--json"]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process,
-        killed_at_last(process),
+        kill_at_last(process),
     ):
         assert process.stdout is not None
         process.stdout.readline()

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from end_to_end.workflow_clients import WorkflowClient, shown
+from end_to_end.workflow_clients import WorkflowClient, graph_showing
 from fairlead.processes.confinement.landlock import landlock_version
 from servers import COMMAND, PLAIN, Server, ServerFailedError, environment, serving, wait_until
 
@@ -45,7 +45,7 @@ def client(server: Server) -> Iterator[WorkflowClient]:
 @pytest.mark.req("S-05")
 def test_hostile_pack_reads_none_of_the_servers_files(server: Server, client: WorkflowClient) -> None:
     """It reads neither the secret nor the database, lists no folder, and reads nothing of the server's process."""
-    (words,) = client.run(shown("Burglar", data=str(server.data.resolve())))["outputs"]["2"]["text"]
+    (words,) = client.run(graph_showing("Burglar", data=str(server.data.resolve())))["outputs"]["2"]["text"]
     assert words == ""
 
 
@@ -59,14 +59,14 @@ def test_hostile_pack_reaches_nobody_changes_nothing_and_leaves_nothing(
     with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as port:
         unix.bind(str(path))
         unix.listen()
-        graph = shown("Hostile", data=str(server.data.resolve()), port=port.getsockname()[1], socket=str(path))
+        graph = graph_showing("Hostile", data=str(server.data.resolve()), port=port.getsockname()[1], socket=str(path))
         (words,) = client.run(graph)["outputs"]["2"]["text"]
     *succeeded, left = words.split()
     assert succeeded == []
     assert (server.data / "secret-key").stat().st_mode == mode
     hidden = psutil.Process(int(left.removeprefix("left:")))
-    job = client.submit(shown("Crash", value=7))
-    assert client.ended(job)["status"] == "failed"
+    job = client.submit(graph_showing("Crash", value=7))
+    assert client.wait_for_end(job)["status"] == "failed"
     wait_until(lambda: not hidden.is_running() or hidden.status() == psutil.STATUS_ZOMBIE, "what hid has ended")
 
 
@@ -76,8 +76,8 @@ def test_state_of_confinement_is_told_everywhere(server: Server) -> None:
     ready = httpx.get(f"{server.url}/readyz", verify=PLAIN).json()
     assert ready["status"] == "ready"
     assert ready["engine_confinement"] == {"mode": "required", "mechanisms": dict.fromkeys(ALL, True)}
-    wait_until(lambda: len(server.logged("EngineConfined")) == server.size, "it to be logged")
-    assert [(set(line["held"]), line["missing"]) for line in server.logged("EngineConfined")] == [
+    wait_until(lambda: len(server.logged_events("EngineConfined")) == server.size, "it to be logged")
+    assert [(set(line["held"]), line["missing"]) for line in server.logged_events("EngineConfined")] == [
         (ALL, [])
     ] * server.size
     holding = {name: server.metric("fairlead_engine_confinement", mechanism=name) for name in ALL}
@@ -94,11 +94,11 @@ def test_root_loads_no_packs_unless_a_setting_allows_it(tmp_path: Path) -> None:
         state = running.client.get("/readyz").json()
         assert state["status"] == "ready"
         assert "FAIRLEAD_ENGINE_ALLOW_ROOT=true" in state["engine_confinement"]["node_packs_refused"]
-        assert len(running.logged("NodePacksRefused")) == running.size
+        assert len(running.logged_events("NodePacksRefused")) == running.size
         client = WorkflowClient(running, running.key, "default")
-        refused = client.post(shown("Slowly", value=1))
+        refused = client.post(graph_showing("Slowly", value=1))
         assert refused.status_code == 400
-        assert client.run(shown("PrimitiveInt", value=3))["outputs"]["2"]["text"] == ["3"]
+        assert client.run(graph_showing("PrimitiveInt", value=3))["outputs"]["2"]["text"] == ["3"]
         client.http.close()
 
 
@@ -113,11 +113,13 @@ def test_packs_are_refused_where_a_required_mechanism_is_missing(tmp_path: Path)
         state = running.client.get("/readyz").json()["engine_confinement"]
         assert state["mechanisms"]["seccomp"] is False
         assert "seccomp" in state["node_packs_refused"]
-        warned = [line["level"] for line in running.logged("ConfinementMissing") if line["mechanism"] == "seccomp"]
+        warned = [
+            line["level"] for line in running.logged_events("ConfinementMissing") if line["mechanism"] == "seccomp"
+        ]
         assert warned == ["warning"] * running.size
     with serving(tmp_path / "lax", env={**env, "FAIRLEAD_ENGINE_CONFINEMENT": "available"}) as running:
         client = WorkflowClient(running, running.key, "default")
-        assert client.run(shown("Slowly", value=1))["status"] == "completed"
+        assert client.run(graph_showing("Slowly", value=1))["status"] == "completed"
         assert "node_packs_refused" not in running.client.get("/readyz").json()["engine_confinement"]
         client.http.close()
 

@@ -45,11 +45,11 @@ class Aftermath:
         """The admitted runs of a model."""
         return {row["run_id"] for row in self.ledger if row["kind"] == "hold" and row["model_id"] == model_id}
 
-    def ended(self, model_id: str) -> Counter[str]:
+    def settlements_of(self, model_id: str) -> Counter[str]:
         """How the runs of a model were settled: kinds of entries with their numbers."""
         return Counter(row["kind"] for row in self.ledger if row["model_id"] == model_id and row["kind"] != "hold")
 
-    def posted(self) -> Counter[str]:
+    def count_charges(self) -> Counter[str]:
         """How often each run was charged."""
         return Counter(row["run_id"] for row in self.ledger if row["kind"] == "post")
 
@@ -78,7 +78,7 @@ def aftermath(
     answered = asyncio.run(_crash(first, shared_partner))
     shared_partner.release()
     with serving(folder / "data", database=database, catalog=catalog.path, env=_ENV) as second:
-        second.drained()
+        second.wait_until_drained()
         yield Aftermath(second, answered, second.ledger(), second.audit(), shared_partner.requests())
     shared_partner.reset()
 
@@ -92,12 +92,12 @@ def _catalog(folder: Path, partner: FakePartner) -> CatalogFolder:
     catalog.add_model("fake/json-1")
     catalog.add_model("once/hasty-1", "picky", provider="once")
     catalog.add_model("once/task-1", "task", provider="once")
-    partner.script("/json", partner.held(reply(200, b"{}")))
-    partner.script("/picky", partner.held(reply_json({"ok": 1, "url": "https://x"})))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
+    partner.script("/picky", partner.hold(reply_json({"ok": 1, "url": "https://x"})))
     partner.script("/tasks", *(reply_json({"id": f"t{number}"}, 202) for number in range(_FEW)))
     for number in range(_FEW):
         pending = [reply_json({"state": "running"})] * 3
-        partner.script(f"/tasks/t{number}", *pending, partner.held(reply_json({"state": "done"})))
+        partner.script(f"/tasks/t{number}", *pending, partner.hold(reply_json({"state": "done"})))
     return catalog
 
 
@@ -148,8 +148,8 @@ def test_every_picture_is_charged_once_after_a_crash(aftermath: Aftermath) -> No
     admitted = aftermath.runs_of("local/procedural-image-1")
     assert len(admitted) > _ANSWERED_FIRST
     assert aftermath.answered <= admitted
-    assert {aftermath.posted()[run_id] for run_id in admitted} == {1}
-    assert aftermath.ended("local/procedural-image-1") == {"post": len(admitted)}
+    assert {aftermath.count_charges()[run_id] for run_id in admitted} == {1}
+    assert aftermath.settlements_of("local/procedural-image-1") == {"post": len(admitted)}
 
 
 @pytest.mark.req("R-29")
@@ -159,14 +159,14 @@ def test_repeatable_run_is_repeated_under_its_key(aftermath: Aftermath) -> None:
     keys = Counter(request.headers["idempotency-key"] for request in aftermath.requests if request.path == "/json")
     assert set(keys) == admitted
     assert set(keys.values()) == {2}
-    assert aftermath.ended("fake/json-1") == {"post": _FEW}
+    assert aftermath.settlements_of("fake/json-1") == {"post": _FEW}
 
 
 @pytest.mark.req("R-29")
 def test_unrepeatable_run_is_neither_repeated_nor_charged(aftermath: Aftermath) -> None:
     """A run whose outcome cannot be known is not sent again, not charged, but voided, listed and counted."""
     assert len([request for request in aftermath.requests if request.path == "/picky"]) == _FEW
-    assert aftermath.ended("once/hasty-1") == {"void": _FEW}
+    assert aftermath.settlements_of("once/hasty-1") == {"void": _FEW}
     assert {row["id"] for row in aftermath.report["lost"]} == aftermath.runs_of("once/hasty-1")
     assert aftermath.report["totals"]["runs_lost"] == _FEW
     assert aftermath.server.metric("fairlead_runs_outcome_unknown_total") == _FEW
@@ -177,7 +177,7 @@ def test_accepted_task_is_not_submitted_again(aftermath: Aftermath) -> None:
     """Work a partner has accepted is polled on under its handle, and charged once."""
     submitted = [request for request in aftermath.requests if request.path == "/tasks"]
     assert len(submitted) == _FEW
-    assert aftermath.ended("once/task-1") == {"post": _FEW}
+    assert aftermath.settlements_of("once/task-1") == {"post": _FEW}
     polled = {request.path for request in aftermath.requests if request.method == "GET"}
     assert polled == {f"/tasks/t{number}" for number in range(_FEW)}
 

@@ -23,7 +23,7 @@ from end_to_end.crash_sites import (
     Step,
     Workshop,
     is_lost,
-    locked,
+    lock_writes,
     pass_silence,
     pieces_at,
     result_of,
@@ -59,7 +59,7 @@ def database_of_cell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
     server.drop(name)
 
 
-def _left_at(step: Step, pieces: list[Piece]) -> dict[str, int]:
+def _states_left_at(step: Step, pieces: list[Piece]) -> dict[str, int]:
     """The states that runs are left in by a crash at a step."""
     polled = sum(1 for piece in pieces if piece.is_polled)
     match step:
@@ -109,13 +109,13 @@ class _Walk:
         """Assert that the server died where it was to die: what the books say before another one looks at them."""
         assert report["clean"]
         found = {name: count for name in _LIVE if (count := report["totals"][name])}
-        assert found == {name: count for name, count in _left_at(self.step, self.pieces).items() if count}
+        assert found == {name: count for name, count in _states_left_at(self.step, self.pieces).items() if count}
 
     async def _until_killed(self, server: Server) -> None:
         headers = {"X-API-Key": server.key}
         async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=50) as client:
             if self.step is Step.UNWRITTEN:
-                async with locked(self.url):
+                async with lock_writes(self.url):
                     calls = self._call_all(client)
                     await asyncio.sleep(0.5)
                     server.kill()
@@ -134,7 +134,7 @@ class _Walk:
         calls = self._call_all(client)
         await wait_until_async(self._is_there, f"every run is there: {self.step.value}")
         if self.step is Step.RESULT:
-            async with locked(self.url):
+            async with lock_writes(self.url):
                 self.workshop.free()
                 await wait_until_async(lambda: len(self.workshop.told) == len(self.pieces), "every result is told")
                 await asyncio.sleep(0.3)  # it is read, and waits to be written
@@ -197,7 +197,7 @@ def test_no_run_is_lost_or_doubled_by_a_crash(
     with serving(walk.data, database=walk.url, catalog=walk.catalog.path, env=_ENV, arguments=_PLAIN) as second:
         wait_until(lambda: not _live(second), "no live runs", seconds=120, pause=0.1)
         for piece in walk.pieces:
-            _told_again(walk, second, piece)
+            _ask_again(walk, second, piece)
         report, ledger = second.audit(), second.ledger()
     assert (report["clean"], report["disagreements"]) == (True, [])
     lost = [piece for piece in walk.pieces if is_lost(step, piece)]
@@ -212,10 +212,10 @@ def _live(server: Server) -> int:
     return sum(totals[name] for name in _LIVE)
 
 
-def _told_again(walk: _Walk, server: Server, piece: Piece) -> None:
+def _ask_again(walk: _Walk, server: Server, piece: Piece) -> None:
     """Collect a piece, or call again under its key: the result, or that nobody knows."""
     if piece.mode == "queue":
-        response = _collected(walk, server, piece)
+        response = _collect(walk, server, piece)
     else:
         response = server.client.post(
             f"/v2/models/{piece.model}", json={"n": piece.name}, headers={"Idempotency-Key": piece.name}
@@ -229,7 +229,7 @@ def _told_again(walk: _Walk, server: Server, piece: Piece) -> None:
     assert walk.answers.get(piece.name, response.content) == response.content
 
 
-def _collected(walk: _Walk, server: Server, piece: Piece) -> httpx.Response:
+def _collect(walk: _Walk, server: Server, piece: Piece) -> httpx.Response:
     """Submit again under the key, which names the same request, and collect it."""
     path = f"/v2/models/{piece.model}/requests"
     again = server.client.post(path, json={"n": piece.name}, headers={"Idempotency-Key": piece.name})
@@ -237,11 +237,11 @@ def _collected(walk: _Walk, server: Server, piece: Piece) -> httpx.Response:
     assert again.status_code == 201
     assert request_id == walk.requests.get(piece.name, request_id)
 
-    def ended() -> httpx.Response | None:
+    def has_ended() -> httpx.Response | None:
         found = server.client.get(f"{path}/{request_id}")
         return None if found.status_code == 202 else found
 
-    found = wait_until(ended, "the request is completed")
+    found = wait_until(has_ended, "the request is completed")
     assert found is not None
     return found
 

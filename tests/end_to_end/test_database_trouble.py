@@ -29,7 +29,7 @@ def server(tmp_path: Path, catalog: CatalogFolder) -> Iterator[Server]:
 
 
 @contextmanager
-def _locked(server: Server) -> Iterator[None]:
+def _lock(server: Server) -> Iterator[None]:
     """Hold the database's only write lock, as a backup or another program may."""
     with closing(sqlite3.connect(server.data / "fairlead.db", isolation_level=None, timeout=20)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -45,7 +45,7 @@ def _runs(server: Server, count: int) -> list[httpx.Response]:
     return asyncio.run(gather())
 
 
-def _answered(server: Server, responses: list[httpx.Response]) -> None:
+def _assert_charged(server: Server, responses: list[httpx.Response]) -> None:
     """Assert that exactly the runs that were answered with 200 were charged, each once."""
     good = [answer.headers["x-service-request-id"] for answer in responses if answer.status_code == 200]
     posted = Counter(row["run_id"] for row in server.ledger() if row["kind"] == "post")
@@ -58,7 +58,7 @@ def test_locked_database_starts_no_runs(server: Server, partner: FakePartner) ->
     """Runs that cannot be recorded are 503 without a wait, reach no partner, and work again without a restart."""
     partner.script("/json", reply())
     before = _runs(server, 3)
-    with _locked(server):
+    with _lock(server):
         refused = _runs(server, 5)
     after = _runs(server, 3)
     assert [answer.status_code for answer in [*before, *refused, *after]] == [200] * 3 + [503] * 5 + [200] * 3
@@ -69,19 +69,19 @@ def test_locked_database_starts_no_runs(server: Server, partner: FakePartner) ->
         }
         assert "retry-after" not in answer.headers
     assert len(partner.requests("/json")) == 6
-    _answered(server, [*before, *refused, *after])
+    _assert_charged(server, [*before, *refused, *after])
 
 
 @pytest.mark.req("R-29")
 @pytest.mark.single_server("it locks or moves an SQLite file")
 def test_run_that_ends_while_the_database_is_locked_is_settled_once(server: Server, partner: FakePartner) -> None:
     """A finished run whose end cannot be recorded waits: its answer comes when its books are closed, once."""
-    partner.script("/json", partner.held(reply(200, b'{"late":1}')))
+    partner.script("/json", partner.hold(reply(200, b'{"late":1}')))
     responses: list[httpx.Response] = []
     asked = threading.Thread(target=lambda: responses.extend(_runs(server, 3)))
     asked.start()
     wait_until(lambda: len(partner.requests("/json")) == 3, "three runs at the partner")
-    with _locked(server):
+    with _lock(server):
         partner.release()
         troubled = wait_until(
             lambda: server.metric("fairlead_events_total", kind="DatabaseTrouble"), "the end cannot be recorded"
@@ -89,14 +89,14 @@ def test_run_that_ends_while_the_database_is_locked_is_settled_once(server: Serv
         assert (troubled > 0, responses) == (True, [])
     asked.join(30)
     assert [(answer.status_code, answer.content) for answer in responses] == [(200, b'{"late":1}')] * 3
-    _answered(server, responses)
+    _assert_charged(server, responses)
 
 
 @pytest.mark.req("R-29")
 @pytest.mark.single_server("it locks or moves an SQLite file")
 def test_missing_database_loses_no_runs(server: Server, partner: FakePartner, tmp_path: Path) -> None:
     """A file that is moved away refuses runs and ends none; moved back, the books go on where they were."""
-    partner.script("/json", reply(), partner.held(reply()))
+    partner.script("/json", reply(), partner.hold(reply()))
     responses = _runs(server, 1)
     asked = threading.Thread(target=lambda: responses.extend(_runs(server, 1)))
     asked.start()
@@ -109,7 +109,7 @@ def test_missing_database_loses_no_runs(server: Server, partner: FakePartner, tm
     away.rename(database)
     asked.join(30)
     assert [answer.status_code for answer in responses] == [200, 200]
-    _answered(server, responses)
+    _assert_charged(server, responses)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_restart_of_postgresql_loses_no_runs(
     own_postgres: Postgres, tmp_path: Path, catalog: CatalogFolder, partner: FakePartner
 ) -> None:
     """Runs are 503 while PostgreSQL is down; one under way is answered afterwards, and the server needs no restart."""
-    partner.script("/json", reply(), partner.held(reply()))
+    partner.script("/json", reply(), partner.hold(reply()))
     url = own_postgres.url(own_postgres.create())
     env = {**_ENV, "FAIRLEAD_DATABASE_WAIT_SECONDS": "0"}
     with serving(tmp_path / "data", database=url, catalog=catalog.path, env=env, arguments=_PLAIN) as server:
@@ -143,7 +143,7 @@ def test_restart_of_postgresql_loses_no_runs(
         partner.script("/json", reply())
         responses += _runs(server, 5)
         assert [answer.status_code for answer in responses] == [200] * 7
-        _answered(server, responses)
+        _assert_charged(server, responses)
 
 
 def test_jobs_outlive_restarts_of_postgresql(own_postgres: Postgres, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_jobs_outlive_restarts_of_postgresql(own_postgres: Postgres, tmp_path: P
             wait_until(lambda: server.client.get("/readyz").status_code == 503, "the database is missed")
             own_postgres.start()
             wait_until(lambda: server.client.get("/readyz").status_code == 200, "ready again")
-        assert [client.ended(job)["status"] for job in jobs] == ["completed"] * 4
+        assert [client.wait_for_end(job)["status"] for job in jobs] == ["completed"] * 4
         assert sorted(row["kind"] for row in server.ledger()) == ["hold"] * 4 + ["post"] * 4
         client.http.close()
 

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from end_to_end.test_workflows import ENV
-from end_to_end.workflow_clients import WorkflowClient, node, picture, shown
-from end_to_end.workflow_clients import told as said
+from end_to_end.workflow_clients import WorkflowClient, graph_showing, node, picture, read_messages
 from servers import Server, serving, wait_until
 
 _SECONDS: Final = 3.0
@@ -44,30 +43,30 @@ def test_endless_job_has_a_time_limit_and_the_next_waits_only_so_long(server: Se
     """The first ends with TimeoutError; the second was given up meanwhile, and never executed. Both have expired."""
     stuck, waiting = str(uuid.uuid4()), str(uuid.uuid4())
     with client.watching() as socket:
-        client.submit(shown("Stuck", value=1), prompt_id=stuck)
-        client.submit(shown("PrimitiveInt", value=1), prompt_id=waiting)
-        assert [one["type"] for one in said(socket, waiting, ["execution_error"])] == [
+        client.submit(graph_showing("Stuck", value=1), prompt_id=stuck)
+        client.submit(graph_showing("PrimitiveInt", value=1), prompt_id=waiting)
+        assert [one["type"] for one in read_messages(socket, waiting, ["execution_error"])] == [
             "notification",
             "execution_error",
         ]
-    late = client.ended(waiting)
+    late = client.wait_for_end(waiting)
     assert (late["status"], "execution_start_time" in late) == ("failed", False)
-    failed = client.ended(stuck)
+    failed = client.wait_for_end(stuck)
     assert (failed["status"], failed["execution_error"]["exception_type"]) == ("failed", "TimeoutError")
-    told = [client.http.get(f"/api/v2/jobs/{job}").json() for job in (stuck, waiting)]
-    assert [(job["status"], job["error"]["code"]) for job in told] == [("expired", "timeout"), ("expired", "expired")]
+    ended = [client.http.get(f"/api/v2/jobs/{job}").json() for job in (stuck, waiting)]
+    assert [(job["status"], job["error"]["code"]) for job in ended] == [("expired", "timeout"), ("expired", "expired")]
     assert server.metric("fairlead_jobs_total", state="expired", exception_type="TimeoutError") == 1
-    assert client.run(shown("PrimitiveInt", value=2))["status"] == "completed"
+    assert client.run(graph_showing("PrimitiveInt", value=2))["status"] == "completed"
 
 
 def test_more_jobs_than_may_wait_are_refused(client: WorkflowClient) -> None:
     """The refusal is 429 with a time to come back; the jobs that were taken in stay as they are."""
-    jobs = [client.submit(shown("Slowly", value=10)) for _ in range(2)]
-    refused = client.post(shown("Slowly", value=10))
+    jobs = [client.submit(graph_showing("Slowly", value=10)) for _ in range(2)]
+    refused = client.post(graph_showing("Slowly", value=10))
     assert (refused.status_code, refused.json()["error"]["type"]) == (429, "queue_full")
     assert int(refused.headers["retry-after"]) > 0
     client.http.post("/api/queue", json={"delete": jobs})
-    assert [client.ended(job)["status"] for job in jobs] == ["cancelled", "cancelled"]
+    assert [client.wait_for_end(job)["status"] for job in jobs] == ["cancelled", "cancelled"]
 
 
 def test_ended_jobs_are_forgotten_when_their_time_is_up(tmp_path: Path) -> None:
@@ -80,7 +79,7 @@ def test_ended_jobs_are_forgotten_when_their_time_is_up(tmp_path: Path) -> None:
             "2": node("SaveImage", images=["1", 0], filename_prefix="x"),
         }
         job = client.run(graph)
-        (file,) = client.made(job)
+        (file,) = client.files_of(job)
         link = client.http.get("/api/view", params=file).headers["location"]
         wait_until(lambda: httpx.get(link).status_code != 200, "the file is forgotten")
         assert client.http.get("/api/view", params=file).status_code == 404
@@ -93,12 +92,12 @@ def test_stopping_server_leaves_its_jobs_to_the_next(tmp_path: Path) -> None:
     data = tmp_path / "data"
     first = Server(data, env=env)
     client = WorkflowClient(first)
-    job = client.submit(shown("Slowly", value=15))
+    job = client.submit(graph_showing("Slowly", value=15))
     wait_until(lambda: client.status(job) == "in_progress", "it is executed")
     client.http.close()
     assert first.stop() == 0
     with serving(data, env=env) as second:
         again = WorkflowClient(second, client.key)
-        assert again.ended(job)["status"] == "completed"
+        assert again.wait_for_end(job)["status"] == "completed"
         again.http.close()
     assert list((data / "scratch").glob("*/*")) == []

@@ -9,7 +9,7 @@ import pytest
 
 from databases import Postgres
 from end_to_end.test_workflows import ENV
-from end_to_end.workflow_clients import Graph, WorkflowClient, node, shown, told
+from end_to_end.workflow_clients import Graph, WorkflowClient, graph_showing, node, read_messages
 from servers import Server, serving, wait_until
 
 _ENV: Final = {**ENV, "FAIRLEAD_SILENT_SERVER_SECONDS": "5"}
@@ -37,27 +37,27 @@ def test_jobs_outlive_the_server_that_was_killed(tmp_path: Path, database: str) 
     data = tmp_path / "data"
     first = Server(data, database, env=_ENV)
     client, other = WorkflowClient(first), WorkflowClient(first, first.new_workspace("other"), "other")
-    ended = client.run(shown("PrimitiveInt", value=11))
-    running, waiting = _submitted(first, client)
-    other.submit(shown("Slowly", value=17), prompt_id=running)
+    ended = client.run(graph_showing("PrimitiveInt", value=11))
+    running, waiting = _submit(first, client)
+    other.submit(graph_showing("Slowly", value=17), prompt_id=running)
     wait_until(lambda: other.status(running) == "in_progress", "it is executed")
     client.http.close()
     other.http.close()
     first.kill()
     with serving(data, database=database, env=_ENV) as second:
         again = WorkflowClient(second, client.key)
-        assert again.ended(ended["id"])["outputs"] == ended["outputs"]
-        assert [again.ended(job)["status"] for job in (running, *waiting)] == ["completed"] * 4
+        assert again.wait_for_end(ended["id"])["outputs"] == ended["outputs"]
+        assert [again.wait_for_end(job)["status"] for job in (running, *waiting)] == ["completed"] * 4
         assert [row["kind"] for row in second.ledger()] == ["hold", "post"]
         assert again.http.get("/api/prompt").json() == {"exec_info": {"queue_remaining": 0}}
         elsewhere = WorkflowClient(second, other.key)
-        assert elsewhere.ended(running)["outputs"]["2"]["text"] == ["17"]
-        assert again.ended(running)["outputs"].keys() == {"5", "6"}
+        assert elsewhere.wait_for_end(running)["outputs"]["2"]["text"] == ["17"]
+        assert again.wait_for_end(running)["outputs"].keys() == {"5", "6"}
         elsewhere.http.close()
         again.http.close()
 
 
-def _submitted(server: Server, client: WorkflowClient) -> tuple[str, list[str]]:
+def _submit(server: Server, client: WorkflowClient) -> tuple[str, list[str]]:
     """A job whose partner node is through and whose next node runs, and three that wait."""
     server.cli("workspaces", "change", "default", "--subscription", "standard")
     graph = {
@@ -70,8 +70,8 @@ def _submitted(server: Server, client: WorkflowClient) -> tuple[str, list[str]]:
     }
     with client.watching() as socket:
         job = client.submit(graph, extra_data={"api_key_service_org": client.key}, prompt_id=str(uuid.uuid4()))
-        waiting = [client.submit(shown("Slowly", value=number)) for number in (1, 2, 3)]
-        while not any(one["data"].get("node") == "4" for one in told(socket, job, ("executing",))):
+        waiting = [client.submit(graph_showing("Slowly", value=number)) for number in (1, 2, 3)]
+        while not any(one["data"].get("node") == "4" for one in read_messages(socket, job, ("executing",))):
             pass
     wait_until(lambda: [row["kind"] for row in server.ledger()] == ["hold", "post"], "the model was paid")
     return job, waiting
@@ -86,15 +86,18 @@ def test_jobs_of_deployments_outlive_the_server_that_was_killed(tmp_path: Path, 
     data = tmp_path / "data"
     first = Server(data, database, env=_ENV)
     first.cli("workspaces", "change", "default", "--subscription", "standard")
-    kept, deleted = (_deployed(first, name) for name in ("kept", "deleted"))
-    running = _sent(first, deleted, shown("Slowly", value=600))
+    kept, deleted = (_deploy(first, name) for name in ("kept", "deleted"))
+    running = _send(first, deleted, graph_showing("Slowly", value=600))
     wait_until(lambda: _job(first, running)["status"] == "running", "it is executed")
-    waiting, surviving = _sent(first, deleted, shown("Slowly", value=1)), _sent(first, kept, shown("Slowly", value=1))
+    waiting, surviving = (
+        _send(first, deleted, graph_showing("Slowly", value=1)),
+        _send(first, kept, graph_showing("Slowly", value=1)),
+    )
     late = first.client.post("/api/v2/deployments", json={"name": "late", "node_packs": ["trouble-makers"]}).json()
     assert first.client.delete(f"/api/v2/deployments/{deleted}").status_code == 204
     first.kill()
     with serving(data, database=database, env=_ENV) as second:
-        wait_until(lambda: _ended(second, running, waiting, surviving), "the end of all", 60)
+        wait_until(lambda: _have_ended(second, running, waiting, surviving), "the end of all", 60)
         ended = {job["id"]: job for job in (_job(second, id_) for id_ in (running, waiting, surviving))}
         assert ended[surviving]["status"] == "succeeded"
         assert ended[waiting]["error"]["code"] == "deployment_deleted"
@@ -105,14 +108,14 @@ def test_jobs_of_deployments_outlive_the_server_that_was_killed(tmp_path: Path, 
         second.proven()
 
 
-def _deployed(server: Server, name: str) -> str:
+def _deploy(server: Server, name: str) -> str:
     made = server.client.post("/api/v2/deployments", json={"name": name, "node_packs": ["trouble-makers"]}).json()
     path = f"/api/v2/deployments/{made['id']}"
     wait_until(lambda: server.client.get(path).json()["status"] == "ready", "the deployment is ready")
     return str(made["id"])
 
 
-def _sent(server: Server, deployment: str, workflow: Graph) -> str:
+def _send(server: Server, deployment: str, workflow: Graph) -> str:
     answer = server.client.post(f"/deployments/{deployment}/api/v2/jobs", json={"workflow": workflow})
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
@@ -123,5 +126,5 @@ def _job(server: Server, job_id: str) -> dict[str, Any]:
     return found
 
 
-def _ended(server: Server, *job_ids: str) -> bool:
+def _have_ended(server: Server, *job_ids: str) -> bool:
     return all(_job(server, id_)["status"] in ("succeeded", "failed", "canceled") for id_ in job_ids)

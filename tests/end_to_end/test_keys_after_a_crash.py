@@ -39,7 +39,7 @@ def _catalog(folder: Path, partner: FakePartner) -> CatalogFolder:
     for model_id in _MODELS:
         catalog.add_model(model_id, provider=model_id.partition("/")[0])
     for path in _PATHS:
-        partner.script(path, *[echo()] * 20, partner.held(echo()))
+        partner.script(path, *[echo()] * 20, partner.hold(echo()))
     return catalog
 
 
@@ -113,7 +113,7 @@ def test_call_with_a_key_is_never_made_twice_by_a_crash(
     with serving(
         tmp_path / "data", database=either_database, catalog=catalog.path, env=_ENV, arguments=_PLAIN
     ) as second:
-        second.drained()
+        second.wait_until_drained()
         after = asyncio.run(_again(second))
         report = second.audit()
     assert len(after) == _CALLS

@@ -60,8 +60,8 @@ def test_large_workflow_is_answered_unchanged_by_each_api_and_after_a_restart(tm
         job = client.submit(_graph(), extra_data={"extra_pnginfo": drawn})
         plain = client.http.post("/api/v2/jobs", json={"workflow": _graph()})
         assert plain.status_code == 201, plain.text
-        assert client.ended(job)["outputs"]["3"]["text"] == [str(len(_TEXT))]
-        client.ended(plain.json()["id"])
+        assert client.wait_for_end(job)["outputs"]["3"]["text"] == [str(len(_TEXT))]
+        client.wait_for_end(plain.json()["id"])
         _look(client, job, plain.json()["id"], drawn)
         client.http.close()
     with serving(data, database=database, env=ENV) as server:
@@ -89,21 +89,21 @@ def test_large_workflow_is_a_blob_of_its_job_that_counts_and_is_gone_with_it(tmp
     env = {**ENV, "FAIRLEAD_JOBS_HOURS": str(0.5 / 3600)}
     with serving(data, database=database, env=env) as server:
         client = WorkflowClient(server)
-        before = _used(server)
+        before = _usage(server)
         job = client.submit(_graph())
         row, workflow = _row(server), json.dumps(_graph(), separators=(",", ":"))
         assert row["kept"] < 100
         assert len(_TEXT) < blob_file(data / "blobs", row["documents_blob"]).stat().st_size < len(workflow) + 1000
-        assert _used(server) - before == blob_file(data / "blobs", row["documents_blob"]).stat().st_size
-        client.ended(job)
+        assert _usage(server) - before == blob_file(data / "blobs", row["documents_blob"]).stat().st_size
+        client.wait_for_end(job)
         client.http.close()
     time.sleep(1)
     with serving(data, database=database, env=env) as server:  # which forgets at its start, and then every minute
         wait_until(lambda: not blob_files(data / "blobs"), "the blob is deleted")
-        assert _used(server) == before
+        assert _usage(server) == before
 
 
-def _used(server: Server) -> int:
+def _usage(server: Server) -> int:
     with closing(sqlite3.connect(server.data.parent / "jobs.db")) as connection:
         return int(connection.execute("SELECT coalesce(sum(bytes), 0) FROM storage_usage").fetchone()[0])
 
@@ -115,7 +115,7 @@ def test_damaged_workflow_is_an_error_and_a_finding(tmp_path: Path) -> None:
     with serving(data, database=f"sqlite:///{tmp_path}/jobs.db", env=ENV) as server:
         client = WorkflowClient(server)
         job = client.submit(_graph())
-        client.ended(job)
+        client.wait_for_end(job)
         client.http.close()
     blob = blob_file(data / "blobs", _row(server)["documents_blob"])
     flip(blob, 2**19)

@@ -28,10 +28,10 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def server(shared_server: Server) -> Iterator[Server]:
     """Return the same, with its books proven after the test."""
     yield shared_server
-    shared_server.settled()
+    shared_server.prove_settled()
 
 
-def _made(server: Server, name: str, **body: Any) -> httpx.Response:
+def _make(server: Server, name: str, **body: Any) -> httpx.Response:
     response = server.client.post(f"/v2/models/local/procedural-{name}-1", json={"seed": 7, **body})
     assert response.status_code == 200, response.text
     return response
@@ -54,7 +54,7 @@ def _picture(response: httpx.Response) -> Image.Image:
 @pytest.mark.req("R-10", "R-28")
 def test_picture_can_be_opened(server: Server) -> None:
     """A picture has the size asked for, and costs by the picture and the megapixel."""
-    response = _made(server, "image", prompt="a red harbour", width=128, height=64)
+    response = _make(server, "image", prompt="a red harbour", width=128, height=64)
     picture = _picture(response)
     assert (picture.size, response.json()["data"][0]["mime_type"]) == ((128, 64), "image/png")
     assert len(picture.getcolors(128 * 64) or []) > 10
@@ -63,9 +63,9 @@ def test_picture_can_be_opened(server: Server) -> None:
 
 def test_seed_decides_the_picture(server: Server) -> None:
     """The same seed gives the same picture; two runs without one differ."""
-    pictures = [_picture(_made(server, "image", prompt="hills", width=64, height=64)).tobytes() for _ in range(2)]
+    pictures = [_picture(_make(server, "image", prompt="hills", width=64, height=64)).tobytes() for _ in range(2)]
     assert pictures[0] == pictures[1]
-    other = _picture(_made(server, "image", prompt="hills", width=64, height=64, seed=8)).tobytes()
+    other = _picture(_make(server, "image", prompt="hills", width=64, height=64, seed=8)).tobytes()
     assert other != pictures[0]
 
 
@@ -76,7 +76,7 @@ def test_edit_keeps_the_size_of_its_picture(server: Server) -> None:
     buffer = io.BytesIO()
     original.save(buffer, "PNG")
     uri = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    response = _made(server, "image", prompt="make it warmer", image=uri)
+    response = _make(server, "image", prompt="make it warmer", image=uri)
     edited = _picture(response).convert("RGB")
     assert edited.size == original.size
     assert edited.tobytes() != original.tobytes()
@@ -86,7 +86,7 @@ def test_edit_keeps_the_size_of_its_picture(server: Server) -> None:
 @pytest.mark.req("R-10", "R-28")
 def test_sound_can_be_opened(server: Server) -> None:
     """A sound is a WAV of the length and the rate asked for, under the partner's own content type."""
-    response = _made(server, "audio", prompt="slow rain", duration_seconds=0.5, sample_rate=22050)
+    response = _make(server, "audio", prompt="slow rain", duration_seconds=0.5, sample_rate=22050)
     assert response.headers["content-type"] == "audio/wav"
     with wave.open(io.BytesIO(response.content)) as sound:
         figures = (sound.getnchannels(), sound.getsampwidth(), sound.getframerate(), sound.getnframes())
@@ -98,7 +98,7 @@ def test_sound_can_be_opened(server: Server) -> None:
 @pytest.mark.req("R-28")
 def test_text_is_no_longer_than_asked(server: Server) -> None:
     """A text keeps to its bound and is charged by its own length."""
-    response = _made(server, "text", prompt="lighthouses", max_characters=300)
+    response = _make(server, "text", prompt="lighthouses", max_characters=300)
     text = response.json()["text"]
     assert 0 < len(text) <= 300
     assert response.json()["usage"]["characters"] == len(text)
@@ -109,7 +109,7 @@ def test_text_is_no_longer_than_asked(server: Server) -> None:
 @pytest.mark.req("R-28")
 def test_clip_can_be_opened_by_a_link_of_ours(server: Server, tmp_path: Path) -> None:
     """A clip is made as a task, and has the frames, rate and size asked for; its link is ours and asks for no key."""
-    response = _made(server, "video", prompt="waves", duration_seconds=0.5, width=64, height=64, fps=12)
+    response = _make(server, "video", prompt="waves", duration_seconds=0.5, width=64, height=64, fps=12)
     result = response.json()["result"]
     path = tmp_path / "clip.mp4"
     assert result["url"].startswith(f"{server.url}/assets/")
@@ -127,7 +127,7 @@ def test_clip_can_be_opened_by_a_link_of_ours(server: Server, tmp_path: Path) ->
 @pytest.mark.req("R-28")
 def test_picture_is_enlarged_or_the_caller_is_told_what_to_install(server: Server) -> None:
     """With the network the picture is twice as wide, at a link of ours; without it a run is refused and free."""
-    made = _picture(_made(server, "image", prompt="a cat", width=64, height=64))
+    made = _picture(_make(server, "image", prompt="a cat", width=64, height=64))
     buffer = io.BytesIO()
     made.save(buffer, "PNG")
     uri = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection
 from api.jobs.callers import JobsCaller
 from databases import Postgres
 from end_to_end.test_workflows import PACKS
-from end_to_end.workflow_clients import Graph, WorkflowClient, node, shown, told
+from end_to_end.workflow_clients import Graph, WorkflowClient, graph_showing, node, read_messages
 from nats_servers import NatsServer, running_nats
 from servers import Server, serving, wait_until
 
@@ -93,13 +93,13 @@ def test_socket_at_another_server_is_told_the_whole_life_of_a_job(
     here, there = clients
     with there.watching() as socket:
         job = here.submit(_graph(10))
-        messages = told(socket, job)
+        messages = read_messages(socket, job)
         rest = [json.loads(socket.recv(timeout=60)) for _ in range(2)]
     _whole_life(messages, job)
     assert [message["type"] for message in rest] == ["status", "executing"]
     assert rest[0]["data"]["queue_remaining"] == 0
     assert rest[1]["data"] == {"node": None, "prompt_id": job}
-    assert there.ended(job)["status"] == "completed"
+    assert there.wait_for_end(job)["status"] == "completed"
 
 
 def test_stream_at_another_server_tells_a_job_to_its_end(
@@ -125,7 +125,7 @@ def test_job_that_is_cancelled_at_another_server_is_told_to_have_been(
     """While it is executed, and while it waits."""
     here, there = clients
     with there.watching() as socket:
-        jobs = [here.submit(shown("Slowly", value=value)) for value in (600, 601, 602)]
+        jobs = [here.submit(graph_showing("Slowly", value=value)) for value in (600, 601, 602)]
         wait_until(lambda: here.status(jobs[0]) == "in_progress", "the first to be executed")
         assert here.http.post("/api/queue", json={"delete": jobs}).json()["deleted"] == jobs
         heard = _interruptions(socket, len(jobs))
@@ -145,13 +145,13 @@ def _interruptions(socket: ClientConnection, count: int) -> set[str]:
 def test_released_job_is_claimed_at_another_server(pair: Pair, clients: tuple[WorkflowClient, WorkflowClient]) -> None:
     """Where the one that released it has no place for it; messages have gone from one to the other."""
     here, there = clients
-    first = here.submit(shown("Slowly", value=600))
+    first = here.submit(graph_showing("Slowly", value=600))
     wait_until(lambda: here.status(first) == "in_progress", "the only place here is taken")
-    second = here.submit(shown("Slowly", value=1))
-    assert there.ended(second)["status"] == "completed"
+    second = here.submit(graph_showing("Slowly", value=1))
+    assert there.wait_for_end(second)["status"] == "completed"
     assert there.status(first) == "in_progress"
     assert here.http.post("/api/interrupt", json={"prompt_id": first}).status_code == 200
-    assert here.ended(first)["status"] == "cancelled"
+    assert here.wait_for_end(first)["status"] == "cancelled"
     if pair.nats is not None:
         assert pair.there.metric("fairlead_messages_total", outcome="heard") > 0
         assert pair.there.metric("fairlead_messages_total", outcome="malformed") == 0
@@ -170,21 +170,21 @@ def test_nats_that_goes_away_and_comes_back_costs_nothing_but_time(
     here, there = clients
     with there.watching() as socket:
         job = here.submit(_graph(15))
-        told(socket, job, ("execution_start",))
+        read_messages(socket, job, ("execution_start",))
         pair.nats.stop()
         wait_until(lambda: pair.there.metric("fairlead_messenger_connected") == 0, "the loss to be noticed")
         assert [server.client.get("/readyz").status_code for server in (pair.here, pair.there)] == [200, 200]
-        kept = [message["type"] for message in told(socket, job) if message["type"] in _KEPT]
+        kept = [message["type"] for message in read_messages(socket, job) if message["type"] in _KEPT]
         assert kept == _KEPT[1:]
         during = here.submit(_graph(1))
-        kept = [message["type"] for message in told(socket, during) if message["type"] in _KEPT]
+        kept = [message["type"] for message in read_messages(socket, during) if message["type"] in _KEPT]
         assert kept == _KEPT
         pair.nats.start()
         for server in (pair.here, pair.there):
             wait_until(partial(_is_connected, server), "NATS to be back")
         after = here.submit(_graph(2))
-        _whole_life(told(socket, after), after)
-    lost = pair.here.logged("MessengerLost")  # the servers share a data directory, and so a log
+        _whole_life(read_messages(socket, after), after)
+    lost = pair.here.logged_events("MessengerLost")  # the servers share a data directory, and so a log
     assert len(lost) == 2, lost
 
 
@@ -193,6 +193,6 @@ def test_server_starts_without_the_nats_it_was_given(tmp_path: Path) -> None:
     env = {"FAIRLEAD_MESSAGING": "nats://fairlead:very-secret@127.0.0.1:1"}
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
         assert server.client.get("/readyz").status_code == 200
-        wait_until(lambda: server.logged("MessengerLost"), "the log to say so")
+        wait_until(lambda: server.logged_events("MessengerLost"), "the log to say so")
         assert server.metric("fairlead_messenger_connected") == 0
         assert "very-secret" not in server.log.read_text("utf-8")

@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 
 import fairlead
 from end_to_end.attacked_things import Property, environment, fill, owning, token
-from end_to_end.described_calls import Call, Names, call_of, filled
+from end_to_end.described_calls import Call, Names, call_of, fill_in
 from end_to_end.workflow_clients import WorkflowClient, picture
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.openapi.document import openapi_document
@@ -109,7 +109,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 document = strict(owner.http.get("/openapi.json").json())
                 server.cli("workspaces", "change", "alice", "--in-flight-limit", "100")
                 owner.http.post("/api/interrupt", json={}).raise_for_status()
-                owner.ended(owned.jobs[1])
+                owner.wait_for_end(owned.jobs[1])
                 yield World(server, owner, _names(owned), schemathesis.openapi.from_dict(document), session)
                 partner.release()
             owner.http.close()
@@ -136,21 +136,21 @@ def _names(owned: Property) -> Names:
     return {**owned.names, **plain, **owned.runs[0], "job_id": owned.jobs[0], "file": owned.names["file"]}
 
 
-def _known(operation: Operation, call: Call, names: Names) -> Case:
+def _call_for(operation: Operation, call: Call, names: Names) -> Case:
     """The call that does what an operation is for."""
     wanted = [parameter.name for parameter in operation.path_parameters]
-    path = {name: quote(str(filled(call.path.get(name, f"{{{name}}}"), names)), safe="") for name in wanted}
-    body = NOT_SET if call.body is None else filled(call.body, names)
+    path = {name: quote(str(fill_in(call.path.get(name, f"{{{name}}}"), names)), safe="") for name in wanted}
+    body = NOT_SET if call.body is None else fill_in(call.body, names)
     media_type = next((one.media_type for one in operation.body), None)
     return operation.Case(
         path_parameters=path,
-        query=filled(dict(call.query), names),
+        query=fill_in(dict(call.query), names),
         body=body,
         media_type=None if call.body is None else media_type,
     )
 
 
-def _mixed(known: Case, drawn: Case, kept: frozenset[str]) -> Case:
+def _mix(known: Case, drawn: Case, kept: frozenset[str]) -> Case:
     """A call some of which was made up."""
     for part in kept:
         setattr(drawn, part, getattr(known, part))
@@ -174,18 +174,18 @@ def test_every_operation_answers_as_documented(world: World, path: str, method: 
     operation, call = world.operation(path, method), call_of(told["operationId"])
     credentials = _credentials(told, world)
     names = call.names(world.owner.http, world.names)
-    assert world.send(_known(operation, call, names), credentials) < _RETURNED
+    assert world.send(_call_for(operation, call, names), credentials) < _RETURNED
     kept = st.sets(st.sampled_from(("path_parameters", "query", "body"))).map(frozenset)
 
     @settings(max_examples=EXAMPLES if _can_be_wrong(told) else EXAMPLES // 4, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
-    def fuzzed(data: st.DataObject) -> None:
+    def fuzz(data: st.DataObject) -> None:
         mode = data.draw(st.sampled_from(ways_of(told)))
         drawn, parts = data.draw(operation.as_strategy(mode)), data.draw(kept)
         again = call.names(world.owner.http, world.names) if "path_parameters" in parts else names
-        world.send(_mixed(_known(operation, call, again), drawn, parts), credentials)
+        world.send(_mix(_call_for(operation, call, again), drawn, parts), credentials)
 
-    fuzzed()
+    fuzz()
 
 
 def ways_of(told: Any) -> tuple[GenerationMode, ...]:
@@ -204,7 +204,7 @@ def test_no_operation_is_done_without_a_credential(world: World) -> None:
     for path, method, told in _OPERATIONS:
         if told["security"]:
             operation, call = world.operation(path, method), call_of(told["operationId"])
-            known = _known(operation, call, call.names(world.owner.http, world.names))
+            known = _call_for(operation, call, call.names(world.owner.http, world.names))
             statuses = [world.send(known, shown) for shown in _NOBODYS]
             done += [(method, path, statuses)] if {*statuses} != {401} else []
     assert done == []
@@ -214,8 +214,8 @@ def test_undocumented_method_is_refused(world: World) -> None:
     """A method that the document does not name is refused with 405, and `Allow` names those that it does."""
     wrong = []
     for path in DOCUMENT["paths"]:
-        told, sent = _told(path), _PARAMETER.sub("a", path)
-        of_others = {method for other in DOCUMENT["paths"] if _matches(other, sent) for method in _told(other)}
+        told, sent = _methods_of(path), _PARAMETER.sub("a", path)
+        of_others = {method for other in DOCUMENT["paths"] if _matches(other, sent) for method in _methods_of(other)}
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - told - of_others:
             answer = world.owner.http.request(method, sent)
             allowed = {one.strip() for one in answer.headers.get("allow", "").split(",")}
@@ -224,7 +224,7 @@ def test_undocumented_method_is_refused(world: World) -> None:
     assert wrong == []
 
 
-def _told(path: str) -> set[str]:
+def _methods_of(path: str) -> set[str]:
     return {method.upper() for method in DOCUMENT["paths"][path]}
 
 

@@ -60,14 +60,14 @@ def administered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Administe
         with serving(folder / "data", catalog=catalog.path, env=env, arguments=("--no-local-partner",)) as server:
             key = (server.data / "first-operator-key").read_text("ascii").strip()
             with requests.Session() as session:
-                yield Administered(server, key, _made(server, key), _schema(server), session)
+                yield Administered(server, key, _make_each(server, key), _schema(server), session)
 
 
 def _schema(server: Server) -> schemathesis.BaseSchema:
     return schemathesis.openapi.from_dict(strict(server.client.get("/openapi.json").json()))
 
 
-def _made(server: Server, key: str) -> dict[str, str]:
+def _make_each(server: Server, key: str) -> dict[str, str]:
     """Make one of everything that paths name; each by its parameter."""
     path, headers = f"{_PREFIX}workspaces/alice", {"X-API-Key": key}
     own = {"X-API-Key": server.new_workspace("alice")}
@@ -96,12 +96,12 @@ def test_every_operation_answers_as_documented(administered: Administered, path:
 
     @settings(max_examples=max(2, EXAMPLES // 2), suppress_health_check=list(HealthCheck))
     @given(data=st.data())
-    def fuzzed(data: st.DataObject) -> None:
+    def fuzz(data: st.DataObject) -> None:
         drawn = data.draw(operation.as_strategy(data.draw(st.sampled_from(ways_of(told)))))
         if method == "GET" or (not takes_away and data.draw(st.booleans())):
             drawn.path_parameters = named
         administered.send(drawn, **{"X-API-Key": administered.key})
 
-    fuzzed()
+    fuzz()
     if method == "GET" and named and set(named) <= set(administered.names):
         assert administered.send(operation.Case(path_parameters=named), **{"X-API-Key": administered.key}) == 200

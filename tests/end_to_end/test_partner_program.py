@@ -43,7 +43,7 @@ def test_program_is_started_again_after_a_crash(server: Server) -> None:
     assert _run(server).status_code == 200
     (first,) = _partners(server)
     first.kill()
-    wait_until(lambda: server.logged("PartnerStopped"), "the crash to be noticed")
+    wait_until(lambda: server.logged_events("PartnerStopped"), "the crash to be noticed")
     assert _run(server).status_code == 200
     (second,) = _partners(server)
     assert second.pid != first.pid

@@ -44,13 +44,13 @@ def start(tmp_path: Path, either_database: str, catalog: CatalogFolder) -> Start
     """Return a function that starts a server on the same books."""
 
     @contextmanager
-    def started() -> Iterator[Server]:
+    def start_server() -> Iterator[Server]:
         with serving(
             tmp_path / "data", database=either_database, catalog=catalog.path, env=_ENV, arguments=_PLAIN
         ) as server:
             yield server
 
-    return started
+    return start_server
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def _ask(server: Server, model: str = "fake/json-1", key: str = "once") -> httpx
     return server.client.post(f"/v2/models/{model}", json={"a": 1}, headers={"Idempotency-Key": key}, timeout=30)
 
 
-def _ended(server: Server, model: str = "fake/json-1") -> httpx.Response:
+def _answer_at_end(server: Server, model: str = "fake/json-1") -> httpx.Response:
     """What the key is told as soon as its run has ended."""
     wait_until(lambda: _ask(server, model).status_code != 409, "the run has ended", seconds=50)
     return _ask(server, model)
@@ -124,18 +124,18 @@ def test_delivered_result_survives_a_kill(doomed: Server, start: Start, partner:
     with start() as second:
         told = _ask(second)
         assert (told.content, told.headers[_REPLAYED]) == (made.content, "true")
-        second.settled()
+        second.prove_settled()
         assert len(second.charges(made.headers["x-service-request-id"])) == 1
     assert len(partner.requests("/json")) == 1
 
 
 def test_cut_run_is_repeated_under_its_own_name(doomed: Server, start: Start, partner: FakePartner) -> None:
     """Killed while a partner that honours keys works, the run is sent again under the same one and then told."""
-    partner.script("/json", partner.held(reply(200, b'{"made":1}')))
+    partner.script("/json", partner.hold(reply(200, b'{"made":1}')))
     _killed_while(doomed, "fake/json-1", lambda: partner.requests("/json"))
     partner.release()
     with start() as second:
-        told = _ended(second)
+        told = _answer_at_end(second)
         assert (told.status_code, told.content, told.headers[_REPLAYED]) == (200, b'{"made":1}', "true")
         assert [row["kind"] for row in second.ledger()] == ["hold", "post"]
     sent = partner.requests("/json")
@@ -150,7 +150,7 @@ def test_accepted_task_is_made_once(doomed: Server, start: Start, partner: FakeP
     with start() as second:
         wait_until(lambda: _ask(second, "once/task-1").status_code == 409, "the run is still running")
         partner.script("/tasks/t-1", reply(200, b'{"state":"done"}'))
-        told = _ended(second, "once/task-1")
+        told = _answer_at_end(second, "once/task-1")
         assert (told.status_code, told.content, told.headers[_REPLAYED]) == (200, b'{"state":"done"}', "true")
         assert [row["kind"] for row in second.ledger()] == ["hold", "post"]
     assert len(partner.requests("/tasks")) == 1
@@ -158,11 +158,11 @@ def test_accepted_task_is_made_once(doomed: Server, start: Start, partner: FakeP
 
 def test_lost_run_is_not_started_again(doomed: Server, start: Start, partner: FakePartner) -> None:
     """Killed while a partner without keys works, nobody knows the outcome: the key stays taken and says so for good."""
-    partner.script("/json", partner.held(reply(200, b'{"made":1}')))
+    partner.script("/json", partner.hold(reply(200, b'{"made":1}')))
     _killed_while(doomed, "once/json-1", lambda: partner.requests("/json"))
     partner.release()
     with start() as second:
-        told = _ended(second, "once/json-1")
+        told = _answer_at_end(second, "once/json-1")
         assert (told.status_code, told.json()["error_type"]) == (502, "provider_error")
         assert told.headers[_REPLAYED] == "true"
         assert _ask(second, "once/json-1").content == told.content
@@ -175,11 +175,11 @@ def test_lost_run_is_not_started_again(doomed: Server, start: Start, partner: Fa
 def test_run_that_fell_back_is_not_started_again(doomed: Server, start: Start, partner: FakePartner) -> None:
     """Killed while a second provider works on a run, that one's outcome is unknown: nobody is asked again."""
     partner.script("/json", reply(500))
-    partner.script("/picky", partner.held(reply_json({"ok": 1, "url": "https://x"})))
+    partner.script("/picky", partner.hold(reply_json({"ok": 1, "url": "https://x"})))
     _killed_while(doomed, "fake/two-1", lambda: partner.requests("/picky"))
     partner.release()
     with start() as second:
-        told = _ended(second, "fake/two-1")
+        told = _answer_at_end(second, "fake/two-1")
         assert (told.status_code, told.headers[_REPLAYED]) == (502, "true")
         assert [row["kind"] for row in second.ledger()] == ["hold", "raise", "void"]
     assert [request.path for request in partner.requests()] == ["/json", "/picky"]

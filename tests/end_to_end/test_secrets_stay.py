@@ -20,7 +20,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from databases import opened
+from databases import opened_database
 from end_to_end.attack_table import ATTACKS
 from end_to_end.attacked_things import JWT_SECRET, token
 from fairlead.storage.db.tables import metadata
@@ -95,7 +95,7 @@ class Watched:
         self.left.append(f"{method} {path}: {answer.status_code} {dict(answer.headers)} {answer.text}")
         return answer
 
-    def found(self, texts: list[str]) -> list[str]:
+    def find_secrets(self, texts: list[str]) -> list[str]:
         """Which secrets are in some texts, in whatever spelling, and in which text."""
         return [
             f"{name} ({spelling}) in {text[:200]}"
@@ -150,7 +150,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 def test_partner_that_repeats_what_it_is_shown_is_not_repeated(watched: Watched, answer: str) -> None:
     """At once and queued, with our key and with the caller's own, in every spelling."""
     _have_secrets_told(watched, answer)
-    assert watched.found(watched.left) == []
+    assert watched.find_secrets(watched.left) == []
     shown = [request.headers.get("authorization", "") for request in watched.partner.requests("/json")]
     assert {f"Bearer {_OURS}", f"Bearer {_OWN}"} <= {*shown}
 
@@ -164,10 +164,10 @@ def _have_secrets_told(watched: Watched, answer: str) -> None:
             for key in (watched.server.key, watched.byok):
                 made = watched.ask("POST", f"/v2/models/fake/{call}-1", {"X-API-Key": key}, json={"prompt": name})
                 assert made.status_code != 500, made.text
-    _queued(watched, answer)
+    _queue(watched, answer)
 
 
-def _queued(watched: Watched, answer: str) -> None:
+def _queue(watched: Watched, answer: str) -> None:
     """A queued run whose end is collected, listed and told to a receiver."""
     for key in (watched.server.key, watched.byok):
         watched.partner.script("/json", _telling(_ANSWERS[answer], _SPELLINGS["plain"]))
@@ -203,7 +203,7 @@ def test_no_route_of_any_api_tells_a_secret(watched: Watched) -> None:
             answer = watched.ask(attack.method, path, {**attack.headers, **credential}, **body)
             assert answer.status_code != 500, f"{attack.path}: {answer.text}"
     assert len(watched.left) > 4 * len(ATTACKS) - 20
-    assert watched.found(watched.left) == []
+    assert watched.find_secrets(watched.left) == []
 
 
 def test_no_log_line_metric_trace_or_table_holds_a_secret(watched: Watched) -> None:
@@ -216,12 +216,12 @@ def test_no_log_line_metric_trace_or_table_holds_a_secret(watched: Watched) -> N
     traces = [str(request.body) for request in wait_until(lambda: _traces(watched), "traces", seconds=40)]
     tables = asyncio.run(_tables(watched.server))
     assert len(tables) > len(metadata.sorted_tables)
-    assert watched.found([log, metrics, *traces, *tables]) == []
+    assert watched.find_secrets([log, metrics, *traces, *tables]) == []
 
 
 async def _tables(server: Server) -> list[str]:
     """Every row of the server's database."""
-    async with opened(server.database or f"sqlite:///{server.data / 'fairlead.db'}") as database:
+    async with opened_database(server.database or f"sqlite:///{server.data / 'fairlead.db'}") as database:
         return await database.read(
             lambda connection: [
                 f"{table.name} {row}" for table in metadata.sorted_tables for row in connection.execute(select(table))

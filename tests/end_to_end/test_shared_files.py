@@ -68,7 +68,7 @@ def _client(server: Server, key: str) -> httpx.Client:
     return httpx.Client(base_url=server.url, headers={"X-API-Key": key}, timeout=60, verify=PLAIN)
 
 
-def _queued(client: httpx.Client) -> str:
+def _queue(client: httpx.Client) -> str:
     """Submit a run that is queued; where it is asked about."""
     answer = client.post(f"{_RUN}/requests", json={})
     assert answer.status_code == 201, answer.text
@@ -99,7 +99,7 @@ def test_files_of_one_server_are_those_of_all(
             ),
             "3": node("SaveImage", images=["2", 0], filename_prefix="scaled"),
         }
-        (made,) = there.made(there.run(graph))
+        (made,) = there.files_of(there.run(graph))
         content = here.download(made)
         assert content.startswith(b"\x89PNG")
         wanted = {name: made[name] for name in ("filename", "subfolder", "type")}
@@ -136,7 +136,7 @@ def test_store_that_is_away_loses_nothing(
     store = {**s3_server.settings("away", tmp_path.name), "FAIRLEAD_ENGINE": "true"}
     with _servers(tmp_path, postgresql_url, models, store) as (server,):
         client = WorkflowClient(server)
-        before = _queued(client.http)
+        before = _queue(client.http)
         _wait_for(client.http, before)
         name = client.upload(picture())
         s3_server.stop()
@@ -153,7 +153,7 @@ def test_store_that_is_away_loses_nothing(
                 "files cannot be written to their store",
                 "the database or the store for files does not answer",
             }
-            meanwhile = _queued(client.http)
+            meanwhile = _queue(client.http)
             _wait_for(client.http, meanwhile)
         finally:
             s3_server.start()
@@ -173,10 +173,10 @@ def test_server_with_another_folder_says_so_and_keeps_nothing_there(
     all.
     """
     with _servers(tmp_path, postgresql_url, models, {}) as (first,):
-        request = _queued(first.client)
+        request = _queue(first.client)
         _wait_for(first.client, request)
         with _servers(tmp_path / "elsewhere", postgresql_url, models, {}, key=first.key) as (second,):
-            (line,) = second.logged("BlobStoreUnproven")
+            (line,) = second.logged_events("BlobStoreUnproven")
             assert (line["level"], line["state"]) == ("warning", "unmarked")
             assert second.metric("fairlead_blob_store_proven") == 0
             assert first.metric("fairlead_blob_store_proven") == 1
@@ -190,7 +190,7 @@ def test_server_with_another_folder_says_so_and_keeps_nothing_there(
                 unseen = other.get(request)
                 assert (unseen.status_code, unseen.json()["error_type"]) == (503, "service_unavailable")
                 assert "another server may have them" in unseen.json()["detail"]
-                later = _queued(other)
+                later = _queue(other)
                 _wait_for(other, later)
                 assert other.get(later).status_code == 503
                 assert first.client.get(later).content == _LARGE
@@ -212,7 +212,9 @@ def test_store_is_adopted_by_a_command(
         assert shown == {"place": f"s3://adopted/{tmp_path.name} at {s3_server.endpoint}", "state": "ours"}
         wait_until(lambda: httpx.get(f"{server.url}/readyz").status_code == 200, "the server to see it")
         seen = [True, False]  # by the server before, which logs there too and found a new store, and by this one
-        wait_until(lambda: [one["was_marked"] for one in server.logged("BlobStoreProven")] == seen, "it to be logged")
+        wait_until(
+            lambda: [one["was_marked"] for one in server.logged_events("BlobStoreProven")] == seen, "it to be logged"
+        )
     with _servers(tmp_path / "other", f"sqlite:///{tmp_path}/other.db", models, store) as (foreign,):
-        (line,) = foreign.logged("BlobStoreUnproven")
+        (line,) = foreign.logged_events("BlobStoreUnproven")
         assert line["state"] == "foreign"

@@ -22,7 +22,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("simulated") / "data"
     with serving(data, arguments=("--simulate", "--no-local-partner")) as server:
         yield server
-        server.settled()
+        server.prove_settled()
 
 
 def _run(server: Server, model: str, prompt: str) -> httpx.Response:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from end_to_end.test_workflows import ENV as JOBS
-from end_to_end.workflow_clients import WorkflowClient, node, shown
+from end_to_end.workflow_clients import WorkflowClient, graph_showing, node
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
 from servers import Server, serving, wait_until
 
@@ -18,7 +18,7 @@ _PLAIN = ("--no-local-partner",)
 _PATH = "/v2/models/fake/json-1"
 
 
-def _asked(server: Server, answers: list[httpx.Response]) -> threading.Thread:
+def _begin_run(server: Server, answers: list[httpx.Response]) -> threading.Thread:
     """Begin a run on a connection of its own."""
     asked = threading.Thread(
         target=lambda: answers.append(
@@ -34,11 +34,11 @@ def test_server_that_drains_says_so_and_still_answers(
     tmp_path: Path, catalog: CatalogFolder, partner: FakePartner
 ) -> None:
     """A load balancer sees it in time, and until then no call fails; the one under way ends well."""
-    partner.script("/json", partner.held(reply(200, b'{"late":1}')), reply(200, b'{"new":1}'))
+    partner.script("/json", partner.hold(reply(200, b'{"late":1}')), reply(200, b'{"new":1}'))
     with serving(tmp_path / "data", catalog=catalog.path, env=_ENV, arguments=_PLAIN) as server:
         assert server.client.get("/readyz").json() == {"status": "ready"}
         answers: list[httpx.Response] = []
-        asked = _asked(server, answers)
+        asked = _begin_run(server, answers)
         wait_until(lambda: len(partner.requests("/json")) == 1, "a run at the partner")
         server.process.send_signal(signal.SIGTERM)
         wait_until(lambda: httpx.get(f"{server.url}/readyz").json() == {"status": "draining"}, "it drains")
@@ -57,11 +57,11 @@ def test_run_that_outlives_the_drain_is_refused_in_the_routers_format(
     tmp_path: Path, catalog: CatalogFolder, partner: FakePartner
 ) -> None:
     """Its caller reads JSON with the bucket, not a line of plain text; the next server settles the run."""
-    partner.script("/json", partner.held(reply()))
+    partner.script("/json", partner.hold(reply()))
     env = {**_ENV, "FAIRLEAD_DRAIN_SECONDS": "0.2"}
     server = Server(tmp_path / "data", catalog=catalog.path, env=env, arguments=_PLAIN)
     answers: list[httpx.Response] = []
-    asked = _asked(server, answers)
+    asked = _begin_run(server, answers)
     wait_until(lambda: len(partner.requests("/json")) == 1, "a run at the partner")
     assert server.stop() == 0
     asked.join(30)
@@ -69,10 +69,10 @@ def test_run_that_outlives_the_drain_is_refused_in_the_routers_format(
     assert (answer.status_code, answer.headers["content-type"]) == (503, "application/json")
     assert answer.json()["error_type"] == "service_unavailable"
     assert answer.headers["x-service-request-id"]
-    assert server.logged("UnexpectedError") == []
+    assert server.logged_events("UnexpectedError") == []
     partner.release()
     with serving(tmp_path / "data", catalog=catalog.path, env=_ENV, arguments=_PLAIN) as second:
-        second.drained()
+        second.wait_until_drained()
 
 
 def test_stopping_server_has_the_models_run_that_its_own_jobs_need(tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_job_that_outlives_every_drain_is_executed_again_by_the_next_server(tmp_
     env = {**JOBS, "FAIRLEAD_DRAIN_SECONDS": "0.1"}
     first = Server(tmp_path / "data", env=env)
     client = WorkflowClient(first)
-    job = client.submit(shown("Slowly", value=12))
+    job = client.submit(graph_showing("Slowly", value=12))
     _stopped_while_it_runs(first, client, job)
     for _ in range(3):
         server = Server(tmp_path / "data", env=env)
         _stopped_while_it_runs(server, WorkflowClient(server, client.key), job)
     with serving(tmp_path / "data", env=JOBS) as last:
         again = WorkflowClient(last, client.key)
-        assert again.ended(job)["status"] == "completed"
+        assert again.wait_for_end(job)["status"] == "completed"
         again.http.close()
 
 

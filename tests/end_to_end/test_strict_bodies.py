@@ -26,7 +26,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("strict") / "data"
     with serving(data, arguments=("--simulate", "--no-local-partner")) as server:
         yield server
-        server.settled()
+        server.prove_settled()
 
 
 class _Limited:

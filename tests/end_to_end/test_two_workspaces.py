@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 import fairlead.api
 from end_to_end.attack_table import ATTACKS, OWN_GRAPH, Attack
 from end_to_end.attacked_things import PARTNER_KEY, Property, Things, environment, fill, nobodys, owning, shape, token
-from end_to_end.workflow_clients import WorkflowClient, shown
+from end_to_end.workflow_clients import WorkflowClient, graph_showing
 from fairlead.api.cloud import routes as cloud
 from fake_partner import CatalogFolder, FakePartner, running_partner
 from servers import Server, serving, wait_until
@@ -54,16 +54,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with running_partner() as partner:
         fill(catalog, partner)
         with serving(folder / "data", catalog=catalog.path, env=environment(PACKS)) as server:
-            yield from _peopled(server, partner)
+            yield from _make_world(server, partner)
 
 
-def _peopled(server: Server, partner: FakePartner) -> Iterator[World]:
+def _make_world(server: Server, partner: FakePartner) -> Iterator[World]:
     limits = ("--subscription", "standard", "--in-flight-limit", "1")
     owner, intruder, bystander = (
         WorkflowClient(server, server.new_workspace(name, *options), name)
         for name, options in (("alice", limits), ("mallory", ()), ("bob", ()))
     )
-    seen_before = _seen(bystander)
+    seen_before = _look_around(bystander)
     issued = server.cli("keys", "create", "mallory", "--models", "all", "--json")
     server.cli("keys", "revoke", issued["id"])
     try:
@@ -93,7 +93,7 @@ def test_every_route_is_attacked() -> None:
     assert {attack.route for attack in ATTACKS} == _routes()
 
 
-def _filled(template: Any, things: Things) -> Any:
+def _fill(template: Any, things: Things) -> Any:
     """A template with things in place of their names."""
     match template:
         case str():
@@ -103,9 +103,9 @@ def _filled(template: Any, things: Things) -> Any:
         case bytes() | bool() | int() | None:
             return template
         case tuple() | list():
-            return type(template)(_filled(one, things) for one in template)
+            return type(template)(_fill(one, things) for one in template)
         case _:
-            return {_filled(name, things): _filled(value, things) for name, value in template.items()}
+            return {_fill(name, things): _fill(value, things) for name, value in template.items()}
 
 
 def _ask(
@@ -113,14 +113,12 @@ def _ask(
 ) -> httpx.Response:
     """Send an attack with a credential and no other."""
     options = {
-        name: _filled(value, things)
+        name: _fill(value, things)
         for name in ("params", "json", "content", "files", "data")
         if (value := getattr(attack, name)) is not None
     }
-    headers = {**_filled(attack.headers, things), **credential}
-    request = httpx.Request(
-        method or attack.method, world.server.url + _filled(path, things), headers=headers, **options
-    )
+    headers = {**_fill(attack.headers, things), **credential}
+    request = httpx.Request(method or attack.method, world.server.url + _fill(path, things), headers=headers, **options)
     # A request that is whole is sent as it is, with none of the client's own headers.
     answer = world.intruder.http.send(request, stream=True)
     try:
@@ -149,26 +147,26 @@ def _targets(world: World, attack: Attack) -> Iterator[tuple[str, Things]]:
 def _leaks(world: World, attack: Attack, things: Things, answer: httpx.Response) -> list[str]:
     """What is the owner's in an answer, and was not in the question."""
     asked = [attack.path, attack.params, attack.json, attack.files, attack.data, attack.headers]
-    said = unquote(str(_filled(asked, things)))
+    said = unquote(str(_fill(asked, things)))
     told = f"{answer.headers} {answer.text}"
     return [secret for secret in world.owner.secrets() if secret in told and secret not in said]
 
 
-def _rested(intruder: WorkflowClient) -> None:
+def _wait_until_idle(intruder: WorkflowClient) -> None:
     """Wait until the intruder's own jobs have ended, so that he is told the same of them twice."""
     wait_until(lambda: intruder.http.get("/api/prompt").json()["exec_info"]["queue_remaining"] == 0, "his jobs end")
 
 
-def _told_apart(world: World, attack: Attack, path: str, things: Things) -> Iterator[str]:
+def _learn(world: World, attack: Attack, path: str, things: Things) -> Iterator[str]:
     """What the intruder learns of the owner's things by one attack."""
     credential, absent = _credential(attack, world.intruder.key, "mallory"), nobodys(things)
-    _rested(world.intruder)
+    _wait_until_idle(world.intruder)
     theirs = _ask(world, attack, path, things, credential)
     if theirs.status_code != attack.status:
         yield f"answers {theirs.status_code}: {theirs.text[:300]}"
     if attack.known:
         return
-    _rested(world.intruder)
+    _wait_until_idle(world.intruder)
     answers = shape(theirs, things), shape(_ask(world, attack, path, absent, credential), absent)
     if answers[0] != answers[1] and path != "/metrics":  # asking for metrics changes them
         yield f"answers {answers[0]}, and where there is nothing {answers[1]}"
@@ -184,7 +182,7 @@ def test_no_workspace_reads_or_changes_what_another_has(world: World) -> None:
     wrong = []
     for attack in ATTACKS:
         for path, things in _targets(world, attack):
-            wrong += [(attack.method, path, what) for what in _told_apart(world, attack, path, things)]
+            wrong += [(attack.method, path, what) for what in _learn(world, attack, path, things)]
         if attack.method not in {"GET", "HEAD"} and world.owner.reading() != before:
             wrong.append((attack.method, attack.path, "changes what the owner has"))
             before = world.owner.reading()
@@ -223,7 +221,7 @@ def test_neither_nobody_nor_a_revoked_key_is_let_in(world: World) -> None:
     assert world.owner.reading() == before
 
 
-def _seen(bystander: WorkflowClient) -> Mapping[str, Any]:
+def _look_around(bystander: WorkflowClient) -> Mapping[str, Any]:
     """What a workspace is told that asks for nothing in particular; what is public is left out."""
     seen = {}
     for attack in ATTACKS:
@@ -238,7 +236,7 @@ def _seen(bystander: WorkflowClient) -> Mapping[str, Any]:
 
 def test_bystander_sees_nothing_of_others(world: World) -> None:
     """Every list and every count is to the byte what it was before the others came."""
-    assert _seen(world.bystander) == world.seen_before
+    assert _look_around(world.bystander) == world.seen_before
 
 
 def _nobody_can_watch(world: World, path: str, query: str) -> None:
@@ -256,7 +254,7 @@ def test_socket_tells_nothing_of_what_others_do(world: World, path: str) -> None
         _nobody_can_watch(world, path, query)
     address = world.server.url.replace("http", "ws", 1)
     with connect(f"{address}{path}?clientId=alice&token={world.intruder.key}") as socket:
-        hers = world.owner.client.submit(shown("PrimitiveInt", value=3), client_id="alice")
+        hers = world.owner.client.submit(graph_showing("PrimitiveInt", value=3), client_id="alice")
         world.owner.client.http.post("/api/queue", json={"delete": [hers]}).raise_for_status()
         mine = world.intruder.submit(OWN_GRAPH)
         heard = ""
@@ -287,7 +285,7 @@ def test_id_that_another_uses_cannot_be_told_from_a_free_one(world: World, path:
     for things in (*theirs, *map(nobodys, theirs)):
         answer = chooser.http.post(path, json={"prompt": OWN_GRAPH, "prompt_id": things["job_id"]})
         answers.add(str(shape(answer, things)))
-        made = chooser.ended(things["job_id"])
+        made = chooser.wait_for_end(things["job_id"])
         assert (made["status"], made["workflow"]["prompt"]) == ("completed", OWN_GRAPH)
         assert chooser.http.post(f"/api/jobs/{things['job_id']}/cancel").json() == {"cancelled": False}
         assert chooser.http.post("/api/interrupt", json={"prompt_id": things["job_id"]}).json() == {"interrupted": []}

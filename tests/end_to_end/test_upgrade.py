@@ -16,7 +16,7 @@ import pytest
 
 from databases import Postgres
 from end_to_end.balancing import Balancer, is_ready
-from end_to_end.workflow_clients import shown
+from end_to_end.workflow_clients import graph_showing
 from fairlead.storage.db.migrate import HEAD
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
 from form.sources import ROOT
@@ -77,7 +77,7 @@ class _Load:
 
     def submit(self, client: httpx.Client) -> int:
         """Submit a workflow."""
-        answer = client.post("/api/prompt", json={"prompt": shown("PrimitiveInt", value=len(self.jobs))})
+        answer = client.post("/api/prompt", json={"prompt": graph_showing("PrimitiveInt", value=len(self.jobs))})
         self.jobs.append(answer.json().get("prompt_id"))
         time.sleep(1)
         return answer.status_code
@@ -136,7 +136,7 @@ def test_upgrade_under_load_fails_no_call(
             balancer.wait_for_calls()
         assert {status for status in balancer.answers if status not in (200, 201)} == set()
         wait_until(lambda: load.ends(new.client) == {"COMPLETED", "completed"}, "the end of all")
-        new.settled()
+        new.prove_settled()
         posted = [row for row in new.ledger() if row["kind"] == "post"]
         assert len({row["run_id"] for row in posted}) == len(posted) == load.runs + len(load.queued)
         assert load.jobs

@@ -14,9 +14,9 @@ from typing import Any, Final
 import psutil
 import pytest
 
-from end_to_end.workflow_clients import WorkflowClient, shown
+from end_to_end.workflow_clients import WorkflowClient, graph_showing
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
-from servers import Server, environment, serving, started, wait_until
+from servers import Server, environment, serving, start_command, wait_until
 
 pytestmark = [pytest.mark.req("M-05"), pytest.mark.single_server("it makes an installation of its own")]
 
@@ -43,13 +43,13 @@ class Worker:
         words += ["--catalog", str(catalog), "--json", *arguments]
         with self.log.open("ab") as log:
             settings = environment({"FAIRLEAD_LOCAL_PARTNER": "false", **env})
-            self.process = started(words, settings, log.fileno())
+            self.process = start_command(words, settings, log.fileno())
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.log.read_text("utf-8")
         self.ready: dict[str, Any] = json.loads(line)
 
-    def logged(self, event: str) -> list[dict[str, Any]]:
+    def logged_events(self, event: str) -> list[dict[str, Any]]:
         """Every line of one event that the worker has logged so far."""
         records = [json.loads(line) for line in self.log.read_text("utf-8").splitlines() if line.startswith("{")]
         return [record for record in records if record.get("event") == event]
@@ -73,7 +73,7 @@ def _working(server: Server, catalog: Path, env: Mapping[str, str], *arguments: 
         was_running = worker.process.poll() is None
         status = worker.stop()
         assert not was_running or status == 0, worker.log.read_text("utf-8")
-        assert worker.logged("UnexpectedError") == []
+        assert worker.logged_events("UnexpectedError") == []
     finally:
         worker.stop(signal.SIGKILL)
 
@@ -96,7 +96,7 @@ def _run_status(server: Server, run_id: str) -> str:
     return str(server.client.get(f"{_PATH}/requests/{run_id}/status").json()["status"])
 
 
-def _unattended(server: Server, kind: str) -> float:
+def _count_unattended(server: Server, kind: str) -> float:
     """How much work of a kind waits in the pool `gpu`, which nobody works for."""
     return server.metric("fairlead_pool_unattended", kind=kind, pool="gpu")
 
@@ -122,44 +122,44 @@ def test_workers_execute_what_an_api_server_takes_in_each_for_its_pools(
         client = WorkflowClient(server)
         run_id, slow, quick = (
             _queue(server),
-            client.submit(shown("Slowly", value=1)),
-            client.submit(shown("PrimitiveInt", value=11)),
+            client.submit(graph_showing("Slowly", value=1)),
+            client.submit(graph_showing("PrimitiveInt", value=11)),
         )
         assert server.client.post(_PATH, json={}).json() == {"made": 1}
         with _working(server, catalog.path, _ENV, "--places", "1") as worker:
             assert worker.ready == {"pools": ["default"], "url": None}
-            assert client.ended(quick)["outputs"]["2"]["text"] == ["11"]
+            assert client.wait_for_end(quick)["outputs"]["2"]["text"] == ["11"]
             assert (_run_status(server, run_id), client.status(slow)) == ("IN_QUEUE", "pending")
-            assert {kind: _unattended(server, kind) for kind in ("runs", "jobs")} == {"runs": 1, "jobs": 1}
+            assert {kind: _count_unattended(server, kind) for kind in ("runs", "jobs")} == {"runs": 1, "jobs": 1}
             with _working(server, catalog.path, _ENV, "--pool", "gpu", "--pool", "spare") as other:
                 assert _result(server, run_id) == {"made": 1}
-                assert client.ended(slow)["outputs"]["2"]["text"] == ["1"]
-                wait_until(lambda: _unattended(server, "jobs") == 0, "the metrics to be looked at again")
+                assert client.wait_for_end(slow)["outputs"]["2"]["text"] == ["1"]
+                wait_until(lambda: _count_unattended(server, "jobs") == 0, "the metrics to be looked at again")
                 assert other.stop() == 0
-                assert (len(other.logged("RunEnded")), len(other.logged("JobEnded"))) == (1, 1)
+                assert (len(other.logged_events("RunEnded")), len(other.logged_events("JobEnded"))) == (1, 1)
             assert worker.stop() == 0
-            assert (len(worker.logged("RunEnded")), len(worker.logged("JobEnded"))) == (0, 1)
+            assert (len(worker.logged_events("RunEnded")), len(worker.logged_events("JobEnded"))) == (0, 1)
         client.http.close()
-        server.settled()
+        server.prove_settled()
 
 
 def test_work_of_a_killed_worker_is_taken_over_by_another_of_its_pool(
     tmp_path: Path, postgresql_url: str, catalog: CatalogFolder, partner: FakePartner
 ) -> None:
     """What it had is finished by the next; neither the server nor a worker of another pool touches it."""
-    partner.script("/json", partner.held(reply(200, b"{}")), reply(200, b'{"made":2}'))
+    partner.script("/json", partner.hold(reply(200, b"{}")), reply(200, b'{"made":2}'))
     with _api_alone(tmp_path, postgresql_url, catalog, _ENV) as server:
         client = WorkflowClient(server)
         doomed = Worker(server, catalog.path, _ENV, "--pool", "gpu")
-        run_id, job = _queue(server), client.submit(shown("Slowly", value=15))
+        run_id, job = _queue(server), client.submit(graph_showing("Slowly", value=15))
         wait_until(lambda: client.status(job) == "in_progress", "the job to be executed")
         wait_until(lambda: _run_status(server, run_id) == "IN_PROGRESS", "the run to be executed")
         doomed.stop(signal.SIGKILL)
         with _working(server, catalog.path, _ENV) as foreign, _working(server, catalog.path, _ENV, "--pool", "gpu"):
             wait_until(lambda: _run_status(server, run_id) == "COMPLETED", "the run's end")
-            assert client.ended(job)["outputs"]["2"]["text"] == ["15"]
+            assert client.wait_for_end(job)["outputs"]["2"]["text"] == ["15"]
             assert foreign.stop() == 0
-            assert foreign.logged("RunTakenOver") == foreign.logged("JobEnded") == []
+            assert foreign.logged_events("RunTakenOver") == foreign.logged_events("JobEnded") == []
         client.http.close()
 
 
@@ -169,12 +169,12 @@ def test_stopped_worker_hands_its_job_over(tmp_path: Path, postgresql_url: str, 
     with _api_alone(tmp_path, postgresql_url, catalog, env) as server:
         client = WorkflowClient(server)
         with _working(server, catalog.path, env, "--pool", "gpu") as first:
-            job = client.submit(shown("Slowly", value=40))
+            job = client.submit(graph_showing("Slowly", value=40))
             wait_until(lambda: client.status(job) == "in_progress", "the job to be executed")
             assert first.stop() == 0
         assert client.status(job) == "pending"
         with _working(server, catalog.path, env, "--pool", "gpu"):
-            assert client.ended(job)["outputs"]["2"]["text"] == ["40"]
+            assert client.wait_for_end(job)["outputs"]["2"]["text"] == ["40"]
         client.http.close()
 
 

@@ -14,7 +14,7 @@ import PIL.Image
 import pytest
 
 from api.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
-from end_to_end.workflow_clients import WorkflowClient, node, picture, shown, told
+from end_to_end.workflow_clients import WorkflowClient, graph_showing, node, picture, read_messages
 from servers import Server, serving, wait_until
 
 PACKS: Final = Path(__file__).with_name("node_packs")
@@ -86,7 +86,7 @@ def test_picture_is_uploaded_scaled_and_downloaded(client: WorkflowClient) -> No
         "2": node("ImageScale", image=["1", 0], upscale_method="nearest-exact", width=80, height=60, crop="disabled"),
         "3": node("SaveImage", images=["2", 0], filename_prefix="scaled"),
     }
-    (file,) = client.made(client.run(graph))
+    (file,) = client.files_of(client.run(graph))
     with PIL.Image.open(io.BytesIO(client.download(file))) as made:
         assert (made.size, made.getpixel((79, 59))) == ((80, 60), (0x80, 0x40, 0x20))
 
@@ -102,7 +102,7 @@ def test_sound_and_video_are_made_and_downloaded(client: WorkflowClient) -> None
         "5": node("SaveAudio", audio=["2", 0], filename_prefix="sound"),
     }
     job = client.run(graph)
-    (video,), (sound,) = client.made(job, "video"), client.made(job, "audio")
+    (video,), (sound,) = client.files_of(job, "video"), client.files_of(job, "audio")
     assert client.download(video)[4:8] == b"ftyp"
     assert client.download(sound)[:4] == b"fLaC"
 
@@ -110,24 +110,24 @@ def test_sound_and_video_are_made_and_downloaded(client: WorkflowClient) -> None
 @pytest.mark.req("C-10")
 def test_cached_nodes_are_not_executed_again(client: WorkflowClient) -> None:
     """The nodes are named as cached, also under other ids, and outputs are shown again."""
-    graph = shown("Slowly", value=3)
+    graph = graph_showing("Slowly", value=3)
     first = client.run(graph)
     with client.watching() as socket:
         renamed = {"x": graph["1"], "y": node("PreviewAny", source=["x", 0])}
-        messages = told(socket, client.submit(renamed))
+        messages = read_messages(socket, client.submit(renamed))
     assert next(one["data"]["nodes"] for one in messages if one["type"] == "execution_cached") == ["x", "y"]
     assert "executing" not in [one["type"] for one in messages]
-    assert client.ended(messages[0]["data"]["prompt_id"])["outputs"]["y"] == first["outputs"]["2"]
+    assert client.wait_for_end(messages[0]["data"]["prompt_id"])["outputs"]["y"] == first["outputs"]["2"]
 
 
 @pytest.mark.req("C-10")
 def test_cache_of_one_workspace_is_not_known_to_another(clients: Clients, client: WorkflowClient) -> None:
     """The same workflow is executed again: a cache never crosses workspaces."""
-    graph = shown("Slowly", value=2)
+    graph = graph_showing("Slowly", value=2)
     client.run(graph)
     other = clients()
     with other.watching() as socket:
-        messages = told(socket, other.submit(graph))
+        messages = read_messages(socket, other.submit(graph))
     assert next(one["data"]["nodes"] for one in messages if one["type"] == "execution_cached") == []
 
 
@@ -135,13 +135,13 @@ def test_cache_of_one_workspace_is_not_known_to_another(clients: Clients, client
 def test_tier_decides_how_many_jobs_run_at_once(clients: Clients) -> None:
     """One of a standard subscription; the others wait in the order in which they came."""
     client = clients("--subscription", "standard")
-    jobs = [client.submit(shown("Slowly", value=4 + number)) for number in range(3)]
+    jobs = [client.submit(graph_showing("Slowly", value=4 + number)) for number in range(3)]
     wait_until(lambda: client.status(jobs[0]) == "in_progress", "the first begins")
     assert [client.status(job) for job in jobs[1:]] == ["pending", "pending"]
     queue = client.http.get("/api/queue").json()
     assert [entry[1] for entry in queue["queue_running"]] == jobs[:1]
     assert [entry[1] for entry in queue["queue_pending"]] == jobs[1:]
-    ended = [client.ended(job) for job in jobs]
+    ended = [client.wait_for_end(job) for job in jobs]
     times = [(job["execution_start_time"], job["execution_end_time"]) for job in ended]
     assert times[0][1] <= times[1][0]
     assert times[1][1] <= times[2][0]
@@ -151,16 +151,16 @@ def test_tier_decides_how_many_jobs_run_at_once(clients: Clients) -> None:
 def test_jobs_of_one_workspace_run_at_the_same_time(clients: Clients) -> None:
     """As many jobs run at the same time as the tier and the server allow."""
     client = clients("--subscription", "creator")
-    jobs = [client.submit(shown("Slowly", value=10 + number)) for number in range(3)]
+    jobs = [client.submit(graph_showing("Slowly", value=10 + number)) for number in range(3)]
     wait_until(lambda: [client.status(job) for job in jobs] == ["in_progress"] * 3, "all three are executed")
-    assert [client.ended(job)["status"] for job in jobs] == ["completed"] * 3
+    assert [client.wait_for_end(job)["status"] for job in jobs] == ["completed"] * 3
 
 
 @pytest.mark.req("C-13", "C-14")
 def test_workspace_without_an_active_subscription_is_refused(clients: Clients) -> None:
     """The answer is 429, as the specification says, and nothing of the job is kept."""
     client = clients("--subscription", "free")
-    answer = client.post(shown("PrimitiveInt", value=1))
+    answer = client.post(graph_showing("PrimitiveInt", value=1))
     assert (answer.status_code, answer.json()["error"]["type"]) == (429, "subscription_inactive")
     assert client.http.get("/api/jobs").json()["jobs"] == []
 
@@ -168,10 +168,10 @@ def test_workspace_without_an_active_subscription_is_refused(clients: Clients) -
 def _failure(client: WorkflowClient, graph: Any, **more: Any) -> dict[str, Any]:
     """Run a workflow that fails; the message that says so."""
     with client.watching() as socket:
-        messages = told(socket, client.submit(graph, **more), ("execution_error", "execution_success"))
+        messages = read_messages(socket, client.submit(graph, **more), ("execution_error", "execution_success"))
     assert messages[-1]["type"] == "execution_error", messages[-1]
     data: dict[str, Any] = messages[-1]["data"]
-    assert client.ended(data["prompt_id"])["status"] == "failed"
+    assert client.wait_for_end(data["prompt_id"])["status"] == "failed"
     return data
 
 
@@ -182,9 +182,9 @@ def _failure(client: WorkflowClient, graph: Any, **more: Any) -> dict[str, Any]:
 )
 def test_error_has_the_kind_of_its_cause(client: WorkflowClient, class_type: str, value: int, kind: str) -> None:
     """The error names its kind and its node; the server and the next job are not affected."""
-    failure = _failure(client, shown(class_type, value=value))
+    failure = _failure(client, graph_showing(class_type, value=value))
     assert (failure["exception_type"], failure["node_id"], failure["node_type"]) == (kind, "1", class_type)
-    assert client.run(shown("PrimitiveInt", value=7))["status"] == "completed"
+    assert client.run(graph_showing("PrimitiveInt", value=7))["status"] == "completed"
 
 
 @pytest.mark.req("C-12")
@@ -196,7 +196,7 @@ def test_picture_behind_a_link_that_cannot_be_fetched_is_an_error_of_its_own(cli
     if answer.status_code == 400:
         assert "127.0.0.1" in answer.text
     else:
-        job = client.ended(answer.json()["prompt_id"])
+        job = client.wait_for_end(answer.json()["prompt_id"])
         assert job["execution_error"]["exception_type"] == "ImageDownloadError"
 
 
@@ -204,33 +204,33 @@ def test_picture_behind_a_link_that_cannot_be_fetched_is_an_error_of_its_own(cli
 def test_subscription_that_ends_while_a_job_waits_ends_the_job(server: Server, clients: Clients) -> None:
     """It is told why, instead of waiting forever."""
     client = clients("--subscription", "standard")
-    first, second = (client.submit(shown("Slowly", value=8 + number)) for number in range(2))
+    first, second = (client.submit(graph_showing("Slowly", value=8 + number)) for number in range(2))
     server.cli("workspaces", "change", client.workspace, "--subscription", "free")
-    assert client.ended(second)["execution_error"]["exception_type"] == "InactiveSubscriptionError"
-    assert client.ended(first)["status"] == "completed"
+    assert client.wait_for_end(second)["execution_error"]["exception_type"] == "InactiveSubscriptionError"
+    assert client.wait_for_end(first)["status"] == "completed"
 
 
 def test_node_that_never_ends_is_stopped_by_its_owner(client: WorkflowClient) -> None:
     """An interrupt ends the process where the node does not listen."""
-    job = client.submit(shown("Stuck", value=1))
+    job = client.submit(graph_showing("Stuck", value=1))
     wait_until(lambda: client.status(job) == "in_progress", "it is executed")
     assert client.http.post("/api/interrupt", json={"prompt_id": job}).status_code == 200
-    assert client.ended(job)["status"] == "cancelled"
+    assert client.wait_for_end(job)["status"] == "cancelled"
 
 
 @pytest.mark.req("C-07")
 def test_jobs_are_cancelled_waiting_and_running(clients: Clients) -> None:
     """What waits is gone at once, what runs stops at its next step."""
     client = clients("--subscription", "standard")
-    running, waiting = (client.submit(shown("Slowly", value=100 + number)) for number in range(2))
+    running, waiting = (client.submit(graph_showing("Slowly", value=100 + number)) for number in range(2))
     answer = client.http.post("/api/queue", json={"delete": [waiting, running, "nobody's"]}).json()
     assert (sorted(answer["deleted"]), answer["cleared"]) == (sorted([waiting, running]), False)
-    assert [client.ended(job)["status"] for job in (waiting, running)] == ["cancelled", "cancelled"]
+    assert [client.wait_for_end(job)["status"] for job in (waiting, running)] == ["cancelled", "cancelled"]
 
 
 def test_nodes_see_none_of_the_servers_secrets(client: WorkflowClient) -> None:
     """The environment of a node's process holds no secret of the server."""
-    job = client.run(shown("Secrets", value=1))
+    job = client.run(graph_showing("Secrets", value=1))
     (words,) = job["outputs"]["2"]["text"]
     assert "FAIRLEAD" not in words
     assert client.key not in words
@@ -239,7 +239,7 @@ def test_nodes_see_none_of_the_servers_secrets(client: WorkflowClient) -> None:
 @pytest.mark.skipif(not can_confine(), reason="this system confines no process")
 def test_nodes_see_none_of_the_servers_files(server: Server, client: WorkflowClient) -> None:
     """Nodes read no secrets, no database and no files of others, and cannot touch the server's process."""
-    (words,) = client.run(shown("Burglar", data=str(server.data.resolve())))["outputs"]["2"]["text"]
+    (words,) = client.run(graph_showing("Burglar", data=str(server.data.resolve())))["outputs"]["2"]["text"]
     assert words == ""
 
 
@@ -247,10 +247,10 @@ def test_nodes_see_none_of_the_servers_files(server: Server, client: WorkflowCli
 def test_id_is_used_once(client: WorkflowClient) -> None:
     """A second submission under the same id is a conflict, and the first job stays what it is."""
     chosen = "0a1b2c3d-1111-4222-8333-444455556666"
-    first = client.post(shown("PrimitiveInt", value=1), prompt_id=chosen)
-    again = client.post(shown("PrimitiveInt", value=2), prompt_id=chosen)
+    first = client.post(graph_showing("PrimitiveInt", value=1), prompt_id=chosen)
+    again = client.post(graph_showing("PrimitiveInt", value=2), prompt_id=chosen)
     assert (first.status_code, again.status_code) == (200, 409)
-    assert client.ended(chosen)["outputs"]["2"]["text"] == ["1"]
+    assert client.wait_for_end(chosen)["outputs"]["2"]["text"] == ["1"]
 
 
 @pytest.mark.req("C-11", "C-15")
@@ -261,12 +261,12 @@ def test_partner_node_is_run_through_the_router_and_paid_once(server: Server, cl
         "2": node("SaveImage", images=["1", 0], filename_prefix="made"),
     }
     extra = {"api_key_service_org": client.key}
-    (file,) = client.made(client.run(graph, extra_data=extra))
+    (file,) = client.files_of(client.run(graph, extra_data=extra))
     with PIL.Image.open(io.BytesIO(client.download(file))) as made:
         assert made.size == (64, 64)
     kinds = [row["kind"] for row in server.ledger(client.workspace)]
     assert kinds == ["hold", "post"]
-    client.made(client.run(graph, extra_data=extra))
+    client.files_of(client.run(graph, extra_data=extra))
     assert [row["kind"] for row in server.ledger(client.workspace)] == kinds
 
 
@@ -284,13 +284,13 @@ def test_credential_of_the_call_pays_where_no_key_is_named(
     headers = {"Authorization": f"Bearer {client.key if credential == 'key' else _token(client.workspace)}"}
     answer = httpx.post(f"{server.url}/api/prompt", json={"prompt": graph}, headers=headers)
     assert answer.status_code == 200, answer.text
-    assert client.ended(answer.json()["prompt_id"])["status"] == "completed"
+    assert client.wait_for_end(answer.json()["prompt_id"])["status"] == "completed"
     assert [row["kind"] for row in server.ledger(client.workspace)] == ["hold", "post"]
 
 
 def _token(workspace: str, **claims: Any) -> str:
-    told = {"sub": "editor", "workspace": workspace, "exp": int(time.time()) + 600, "iss": JWT_ISSUER}
-    return jwt.encode({**told, "aud": JWT_AUDIENCE, **claims}, JWT_SECRET, "HS256")
+    payload = {"sub": "editor", "workspace": workspace, "exp": int(time.time()) + 600, "iss": JWT_ISSUER}
+    return jwt.encode({**payload, "aud": JWT_AUDIENCE, **claims}, JWT_SECRET, "HS256")
 
 
 @pytest.mark.req("C-11", "C-14")

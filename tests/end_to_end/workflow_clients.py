@@ -22,7 +22,7 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-def shown(class_type: str, **inputs: Any) -> Graph:
+def graph_showing(class_type: str, **inputs: Any) -> Graph:
     """Return a graph of one node whose result is shown."""
     return {"1": node(class_type, **inputs), "2": node("PreviewAny", source=["1", 0])}
 
@@ -66,7 +66,7 @@ class WorkflowClient:
         assert answer.status_code == 200, answer.text
         return str(answer.json()["status"])
 
-    def ended(self, job_id: str) -> dict[str, Any]:
+    def wait_for_end(self, job_id: str) -> dict[str, Any]:
         """Wait for a job's end; the job with its outputs."""
         wait_until(lambda: self.status(job_id) in ENDED, f"the end of {job_id}", _PATIENCE)
         found: dict[str, Any] = self.http.get(f"/api/jobs/{job_id}").json()
@@ -74,9 +74,9 @@ class WorkflowClient:
 
     def run(self, graph: Any, **more: Any) -> dict[str, Any]:
         """Submit a workflow and wait for its end."""
-        return self.ended(self.submit(graph, **more))
+        return self.wait_for_end(self.submit(graph, **more))
 
-    def made(self, job: Mapping[str, Any], kind: str = "images") -> Sequence[dict[str, Any]]:
+    def files_of(self, job: Mapping[str, Any], kind: str = "images") -> Sequence[dict[str, Any]]:
         """The files of a kind that a job has shown."""
         assert job["status"] == "completed", job
         return [item for output in job["outputs"].values() for item in output.get(kind, ())]
@@ -98,7 +98,9 @@ class WorkflowClient:
             yield socket
 
 
-def told(socket: ClientConnection, job_id: str, last: Sequence[str] = ("execution_success",)) -> list[dict[str, Any]]:
+def read_messages(
+    socket: ClientConnection, job_id: str, last: Sequence[str] = ("execution_success",)
+) -> list[dict[str, Any]]:
     """Read a job's messages up to and including its last."""
     messages: list[dict[str, Any]] = []
     while not messages or messages[-1]["type"] not in last:

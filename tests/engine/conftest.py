@@ -25,8 +25,8 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 def execute(bench: Bench, run: Run) -> Execute:
     """Return a function that executes a graph; what it did before is in the cache."""
 
-    def executed(document: Mapping[str, Any], **options: Any) -> Seen:
+    def execute_document(document: Mapping[str, Any], **options: Any) -> Seen:
         seen: Seen = run(bench.run(document, **options))
         return seen
 
-    return executed
+    return execute_document

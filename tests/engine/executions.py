@@ -40,7 +40,7 @@ class Seen:
         """The events of a kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
-    def shown(self, node: str, key: str = "values") -> Any:
+    def output_of(self, node: str, key: str = "values") -> Any:
         """What a node has shown."""
         return self.outcome.ui[node][key]
 

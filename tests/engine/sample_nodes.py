@@ -55,11 +55,11 @@ def pair(a: Annotated[int, integer()], b: Annotated[int, integer()]) -> tuple[in
     return a, b
 
 
-def _wanted(condition: bool, yes: Any = None, no: Any = None) -> list[str]:  # noqa: FBT001 -- called by name
+def _wanted_inputs(condition: bool, yes: Any = None, no: Any = None) -> list[str]:  # noqa: FBT001 -- called by name
     return ["yes" if condition else "no"] if (yes if condition else no) is None else []
 
 
-@node("Choose", "Choose", _CATEGORY, outputs=(Output("*"),), needed=_wanted)
+@node("Choose", "Choose", _CATEGORY, outputs=(Output("*"),), needed=_wanted_inputs)
 def choose(
     condition: Annotated[Any, _ANY],
     yes: Annotated[Any, socket("*", lazy=True)] = None,
@@ -152,7 +152,7 @@ def restless() -> int:
 
 
 @node("Stamped", "Stamped", _CATEGORY, outputs=(_INT,), fingerprint=lambda value: value % 10)
-def stamped(value: Annotated[int, integer()]) -> int:
+def stamp(value: Annotated[int, integer()]) -> int:
     """What it depends on beside its inputs."""
     return value
 
@@ -219,5 +219,5 @@ def shape(
 
 NODES: Final = (
     constant, add, show, show_all, passing, count, pair, choose, failing, blocking, times, countdown, circular, showing,
-    nap, meet, work, restless, stamped, identify, even, every, grow, shape,
+    nap, meet, work, restless, stamp, identify, even, every, grow, shape,
 )  # fmt: skip

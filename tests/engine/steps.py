@@ -44,15 +44,15 @@ class CountedBytes(bytes):
 
     def __getitem__(self, key: SupportsIndex | slice) -> Any:
         found = super().__getitem__(key)
-        return self._counted(found) if isinstance(found, bytes) else found
+        return self._count(found) if isinstance(found, bytes) else found
 
     def __add__(self, other: Any) -> Any:
-        return self._counted(bytes(self) + bytes(other))
+        return self._count(bytes(self) + bytes(other))
 
     def __radd__(self, other: Any) -> Any:
-        return self._counted(bytes(other) + bytes(self))
+        return self._count(bytes(other) + bytes(self))
 
     @staticmethod
-    def _counted(made: bytes) -> "CountedBytes":
+    def _count(made: bytes) -> "CountedBytes":
         CountedBytes.copied += len(made)
         return CountedBytes(made)

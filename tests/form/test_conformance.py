@@ -13,7 +13,7 @@ def _rules() -> list[conformance.Rule]:
     return conformance.read_rules(conformance.REQUIREMENTS.read_text(encoding="utf-8"))
 
 
-def _found(source: str) -> set[tuple[str, str]]:
+def _find(source: str) -> set[tuple[str, str]]:
     proofs = conformance.proofs_in(dedent(source), "tests/test_made_up.py")
     return {(proof.test, proof.rule_id) for proof in proofs}
 
@@ -69,7 +69,7 @@ def test_rules_of_functions_classes_and_modules_are_read() -> None:
         def test_outside(): ...
     """
     inside = {("test_inside", f"R-0{number}") for number in range(1, 6)}
-    assert inside | {("test_outside", "R-01")} == _found(source)
+    assert inside | {("test_outside", "R-01")} == _find(source)
 
 
 def test_rules_of_parameters_are_read() -> None:
@@ -80,13 +80,13 @@ def test_rules_of_parameters_are_read() -> None:
         @pytest.mark.parametrize("case", [*CASES, pytest.param(2, marks=[pytest.mark.req("R-02")])])
         def test_case(case): ...
     """
-    assert {("test_case", "R-01"), ("test_case", "R-02")} == _found(source)
+    assert {("test_case", "R-01"), ("test_case", "R-02")} == _find(source)
 
 
 @pytest.mark.parametrize("excuse", ["skip", "skip('later')", "xfail(strict=True)"])
 def test_skipped_or_expected_failure_is_no_proof(excuse: str) -> None:
     """A skipped test, or one expected to fail, proves nothing."""
-    assert set() == _found(f"@pytest.mark.{excuse}\n@pytest.mark.req('R-01')\ndef test_later(): ...")
+    assert set() == _find(f"@pytest.mark.{excuse}\n@pytest.mark.req('R-01')\ndef test_later(): ...")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_skipped_or_expected_failure_is_no_proof(excuse: str) -> None:
 def test_rule_of_no_test_is_an_error(source: str) -> None:
     """A mark that cannot be given to a test with its ids is an error, never silence."""
     with pytest.raises(conformance.UnreadableMarkError, match=r"tests/test_made_up\.py:\d+"):
-        _found(source)
+        _find(source)
 
 
 def test_page_has_every_rule_with_its_most_specific_proofs() -> None:

@@ -62,12 +62,12 @@ def test_first_load_is_small() -> None:
         name = wanted.pop()
         if name not in fetched:
             fetched.add(name)
-            wanted += _imported(_BUILT / "assets" / name)
+            wanted += _imports_of(_BUILT / "assets" / name)
     assert len(fetched) >= 2, "a script and a style at least"
     assert sum(len(gzip.compress((_BUILT / "assets" / name).read_bytes())) for name in fetched) <= _FIRST_LOAD_MAX
 
 
-def _imported(path: Path) -> list[str]:
+def _imports_of(path: Path) -> list[str]:
     """What a file has a browser fetch with it: scripts, and the fonts of a style."""
     match path.suffix:
         case ".js":
@@ -87,19 +87,19 @@ def test_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
 
 def test_lock_file_has_no_addresses() -> None:
     """Where packages come from is the business of the machine that installs them."""
-    assert [one for one in _locked().values() if "resolved" in one] == []
+    assert [one for one in _locked_packages().values() if "resolved" in one] == []
 
 
 def test_licences_are_permissive() -> None:
     """What ships is under permissive licences; what builds and tests it has no GPL."""
-    packages = {name: one for name, one in _locked().items() if name}
+    packages = {name: one for name, one in _locked_packages().items() if name}
     shipped = {one["license"] for one in packages.values() if not one.get("dev")}
     others = {one["license"] for one in packages.values() if one.get("dev")}
     assert shipped <= _SHIPPED
     assert others <= _BUILDING
 
 
-def _locked() -> dict[str, dict[str, Any]]:
+def _locked_packages() -> dict[str, dict[str, Any]]:
     packages: dict[str, dict[str, Any]] = json.loads((_SOURCE / "package-lock.json").read_bytes())["packages"]
     return packages
 

@@ -41,15 +41,15 @@ def test_no_exception_is_suppressed_in_silence() -> None:
 
 def test_every_silenced_lint_rule_has_a_code_and_a_reason() -> None:
     """Every `noqa` reads `# noqa: CODE -- reason`."""
-    assert _unexcused("noqa", _EXCUSED_LINT) == []
+    assert _find_unexcused("noqa", _EXCUSED_LINT) == []
 
 
 def test_every_silenced_type_error_has_a_code() -> None:
     """Every `type: ignore` names what it ignores."""
-    assert _unexcused("type: ignore", _EXCUSED_TYPE) == []
+    assert _find_unexcused("type: ignore", _EXCUSED_TYPE) == []
 
 
-def _unexcused(word: str, excused: re.Pattern[str]) -> Sequence[str]:
+def _find_unexcused(word: str, excused: re.Pattern[str]) -> Sequence[str]:
     return [
         f"{module.place(line)}: {comment}"
         for module in modules("src", "tests", "bench")

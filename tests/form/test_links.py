@@ -15,10 +15,10 @@ _HEADING: Final = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 
 def test_every_link_of_a_page_leads_to_a_file_and_a_heading() -> None:
     """Links to the web are not followed."""
-    assert list(_broken()) == []
+    assert list(_find_broken()) == []
 
 
-def _broken() -> Iterator[str]:
+def _find_broken() -> Iterator[str]:
     for page in project_files():
         if page.suffix != ".md":
             continue

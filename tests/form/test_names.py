@@ -26,6 +26,7 @@ _PARTICLE: Final = re.compile(
     r"again|ahead|also|apart|as|at|away|back|before|by|down|elsewhere|full|further|here|in|longer|now|of|off|often|on"
     r"|out|over|to|up|with"
 )
+_DEFINED: Final = re.compile(r"\bdef (\w+)")
 _SEARCHED: Final = frozenset({".py", ".toml", ".md", ".html", ".css", ".js", ".sh", ".yaml", ".yml"})
 
 
@@ -51,16 +52,21 @@ def test_no_banned_word_is_used() -> None:
 def test_no_function_is_named_by_a_participle_alone() -> None:
     """A function is a verb, `find` and not `found`; a participle with its noun is fine: `kept_result`."""
     found = [
-        f"{module.place(function.lineno)}: {function.name}"
-        for module in modules("src")
-        for _, function in module.functions()
-        if not _is_property(function) and _is_participle(function.name)
+        f"{module.place(node.lineno)}: {node.name}"
+        for module in modules("src", "tests", "bench", "examples")
+        if any(map(_is_participle, _DEFINED.findall(module.text)))  # most need not be parsed
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not _is_value(node) and _is_participle(node.name)
     ]
     assert found == []
 
 
-def _is_property(function: Function) -> bool:
-    return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
+def _is_value(function: Function) -> bool:
+    """Whether it is read like a variable: a property, or a fixture of pytest."""
+    return any(
+        word in ast.unparse(decorator) for decorator in function.decorator_list for word in ("property", "fixture")
+    )
 
 
 def _is_participle(name: str) -> bool:

@@ -80,13 +80,13 @@ def _retired_words() -> Iterator[tuple[str, set[str]]]:
         name = path.relative_to(ROOT).as_posix()
         if path.suffix in {".py", ".md"} and name not in _EXEMPT:
             text = path.read_text(encoding="utf-8")
-            words = _found(_ANYWHERE, text)
+            words = _find(_ANYWHERE, text)
             if path.suffix == ".py" and _NAMED.search(text):
-                words |= _found(_NAMED, "\n".join([path.stem, *_names(ast.parse(text))]))
+                words |= _find(_NAMED, "\n".join([path.stem, *_names(ast.parse(text))]))
             yield name, words
 
 
-def _found(pattern: re.Pattern[str], text: str) -> set[str]:
+def _find(pattern: re.Pattern[str], text: str) -> set[str]:
     return {word.lower() for words in pattern.findall(text) for word in words if word}
 
 

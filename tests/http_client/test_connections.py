@@ -22,7 +22,7 @@ _LARGE = 8 * 1024 * 1024
 
 
 @asynccontextmanager
-async def _opened() -> AsyncIterator[Transport]:
+async def _open_connection() -> AsyncIterator[Transport]:
     transport = Transport()
     try:
         yield transport
@@ -43,7 +43,7 @@ def test_connections_are_used_again(loop: str) -> None:
     """One after another go over one connection; together, each has its own, and all are used again."""
 
     async def work() -> None:
-        async with serving(answering(OK)) as server, _opened() as transport:
+        async with serving(answering(OK)) as server, _open_connection() as transport:
             for _ in range(3):
                 assert (await _post(transport, server.url)).content == b"{}"
             assert server.accepted == 1
@@ -68,7 +68,7 @@ def test_connection_that_cannot_be_kept_is_closed(loop: str, answer: bytes) -> N
     """The answer counts, and the next request has a connection of its own: no answer is taken for another's."""
 
     async def work() -> None:
-        async with serving(answering(answer)) as server, _opened() as transport:
+        async with serving(answering(answer)) as server, _open_connection() as transport:
             for _ in range(3):
                 assert (await _post(transport, server.url)).content == b"{}"
             assert server.accepted == 3
@@ -89,7 +89,7 @@ def test_unrequested_bytes_end_an_idle_connection(loop: str) -> None:
         await reader.read()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             for _ in range(2):
                 assert (await _post(transport, server.url)).content == b"{}"
                 is_answered.set()
@@ -105,7 +105,7 @@ def test_connection_closed_while_idle_costs_only_a_new_one(loop: str) -> None:
     """A close that has been noticed costs a new connection and nothing else."""
 
     async def work() -> None:
-        async with serving(answering(OK, close=True)) as server, _opened() as transport:
+        async with serving(answering(OK, close=True)) as server, _open_connection() as transport:
             for _ in range(3):
                 await _post(transport, server.url)
                 await until(lambda: not transport._pool._open)
@@ -133,7 +133,7 @@ def test_post_on_a_stale_connection_is_not_sent_twice(loop: str) -> None:
     handle, seen = _closing_at_second()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             await _post(transport, server.url)
             with pytest.raises(BrokenOffError):
                 await _post(transport, server.url)
@@ -148,7 +148,7 @@ def test_poll_on_a_stale_connection_is_repeated(loop: str) -> None:
     handle, seen = _closing_at_second()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             await _get(transport, server.url)
             assert (await _get(transport, server.url)).status == 200
             assert (len(seen), server.accepted) == (3, 2)
@@ -169,7 +169,7 @@ def test_get_is_not_repeated_once_an_answer_began(loop: str) -> None:
         await writer.drain()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             await _get(transport, server.url)
             with pytest.raises(BrokenOffError):
                 await _get(transport, server.url)
@@ -184,7 +184,7 @@ def test_post_takes_no_connection_that_may_be_closing(loop: str, monkeypatch: py
     monkeypatch.setattr(transport, "_FRESH_SECONDS", 0.05)
 
     async def work() -> None:
-        async with serving(answering(OK)) as server, _opened() as opened:
+        async with serving(answering(OK)) as server, _open_connection() as opened:
             await _post(opened, server.url)
             await asyncio.sleep(0.1)
             await _get(opened, server.url)
@@ -210,7 +210,7 @@ def test_idle_connections_are_bounded(loop: str, monkeypatch: pytest.MonkeyPatch
         await reader.read()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as opened:
+        async with serving(handle) as server, _open_connection() as opened:
             await asyncio.gather(*(_post(opened, server.url) for _ in range(8)))
             await until(lambda: server.open <= 3)
             assert server.open == 3
@@ -225,7 +225,7 @@ def test_oldest_idle_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(transport, "_IDLE_MOST", 1)
 
     async def work() -> None:
-        async with serving(answering(OK)) as first, serving(answering(OK)) as second, _opened() as opened:
+        async with serving(answering(OK)) as first, serving(answering(OK)) as second, _open_connection() as opened:
             await _post(opened, first.url)
             for _ in range(3):
                 await _post(opened, second.url)
@@ -250,7 +250,7 @@ def test_cancelled_request_closes_its_connection(loop: str, content: bytes) -> N
                 pass
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             task = asyncio.ensure_future(_post(transport, server.url, content))
             await has_begun.wait()
             assert server.open == 1
@@ -275,7 +275,7 @@ def test_large_body_arrives_unchanged(loop: str) -> None:
             await writer.drain()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             for _ in range(2):
                 assert (await _post(transport, server.url, body)).content == body
             assert server.accepted == 1
@@ -295,7 +295,7 @@ def test_early_refusal_is_heard(loop: str, *, lingers: bool) -> None:
         await asyncio.sleep(0.3 if lingers else 0.05)
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             for _ in range(2):
                 assert (await _post(transport, server.url, b"x" * _LARGE)).status == 413
             assert server.accepted == 2
@@ -311,7 +311,7 @@ def test_partner_that_stops_reading_is_too_slow(loop: str) -> None:
         await asyncio.Event().wait()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             with pytest.raises(TooSlowError, match=r"no answer within 0\.2 s"):
                 await _post(transport, server.url, b"x" * 4 * _LARGE, seconds=0.2)
 
@@ -334,7 +334,7 @@ def test_answer_in_single_bytes_is_read(loop: str) -> None:
                 await asyncio.sleep(0)
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             for _ in range(2):
                 reply = await _post(transport, server.url)
                 assert (reply.status, reply.content) == (201, b"{ }")
@@ -350,7 +350,7 @@ def test_body_without_a_length_ends_with_its_connection(loop: str) -> None:
 
     async def work() -> None:
         answer = answering(b"HTTP/1.1 200 OK\r\n\r\nwhole", close=True)
-        async with serving(answer) as server, _opened() as transport:
+        async with serving(answer) as server, _open_connection() as transport:
             for _ in range(2):
                 assert (await _post(transport, server.url)).content == b"whole"
 
@@ -369,7 +369,7 @@ def test_reset_cuts_a_body_off(loop: str) -> None:
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             with pytest.raises(BrokenOffError):
                 await _post(transport, server.url)
 
@@ -383,7 +383,7 @@ def test_answer_to_head_is_not_waited_for(loop: str) -> None:
     async def work() -> None:
         async with (
             serving(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n")) as server,
-            _opened() as transport,
+            _open_connection() as transport,
         ):
             reply = await _get(transport, server.url, "HEAD")
             assert (reply.status, reply.headers["content-length"], reply.content) == (200, "99", b"")
@@ -401,7 +401,7 @@ def test_ipv6_literal_is_connected_to(loop: str) -> None:
         writer.write(OK)
 
     async def work() -> None:
-        async with serving(handle, "::1") as server, _opened() as transport:
+        async with serving(handle, "::1") as server, _open_connection() as transport:
             assert (await _post(transport, f"http://[::1]:{server.port}/x")).status == 200
             assert f"Host: [::1]:{server.port}\r\n".encode() in seen[0]
 
@@ -445,7 +445,7 @@ def test_request_leaves_no_garbage_behind(loop: str, ends: str) -> None:
             await reader.read()
 
     async def work() -> None:
-        async with serving(handle) as server, _opened() as transport:
+        async with serving(handle) as server, _open_connection() as transport:
             for _ in range(2):
                 # Of so little time a busy machine may leave none to connect in.
                 with contextlib.suppress(BrokenOffError, TooSlowError, UnreachableError):

@@ -18,7 +18,7 @@ _PIECES = 512
 
 
 @asynccontextmanager
-async def _opened() -> AsyncIterator[Transport]:
+async def _open() -> AsyncIterator[Transport]:
     transport = Transport()
     try:
         yield transport
@@ -56,7 +56,7 @@ def test_large_asset_arrives_unchanged(loop: str, framing: str, tmp_path: Path) 
     path = tmp_path / "asset"
 
     async def work() -> None:
-        async with serving(_sending(framing, [])) as server, _opened() as transport:
+        async with serving(_sending(framing, [])) as server, _open() as transport:
             with path.open("wb") as file:
                 received = await _fetch(transport, server.url, lambda piece: void(file.write(piece)))
             assert (received.status, received.size) == (200, len(_PIECE) * _PIECES)
@@ -84,7 +84,7 @@ def test_slow_sink_slows_the_partner(loop: str) -> None:
             ahead.append(sum(sent) - sum(taken))
 
     async def work() -> None:
-        async with serving(_sending("length", sent)) as server, _opened() as transport:
+        async with serving(_sending("length", sent)) as server, _open() as transport:
             assert (await _fetch(transport, server.url, sink)).size == sum(taken) == len(_PIECE) * _PIECES
 
     run_on(loop, work())
@@ -99,7 +99,7 @@ def test_asset_beyond_its_limit_is_broken_off(loop: str, framing: str) -> None:
     taken: list[int] = []
 
     async def work() -> None:
-        async with serving(_sending(framing, [])) as server, _opened() as transport:
+        async with serving(_sending(framing, [])) as server, _open() as transport:
             with pytest.raises(BrokenOffError, match="passes 1000000 bytes"):
                 await _fetch(transport, server.url, lambda piece: taken.append(len(piece)), limit=1_000_000)
             await until(lambda: server.open == 0)
@@ -116,7 +116,7 @@ def test_error_page_is_never_kept_as_an_asset(loop: str) -> None:
     async def work() -> None:
         async with (
             serving(answering(b"HTTP/1.1 404 No\r\nContent-Length: 4\r\n\r\nnone")) as server,
-            _opened() as opened,
+            _open() as opened,
         ):
             received = await _fetch(opened, server.url, taken.append)
             assert (received.status, received.size, taken) == (404, 0, [])
@@ -132,7 +132,7 @@ def test_error_of_the_sink_goes_through(loop: str) -> None:
         raise OSError(28, "No space left on device")
 
     async def work() -> None:
-        async with serving(_sending("length", [])) as server, _opened() as transport:
+        async with serving(_sending("length", [])) as server, _open() as transport:
             with pytest.raises(OSError, match="No space left"):
                 await _fetch(transport, server.url, sink)
             await until(lambda: server.open == 0)
@@ -156,7 +156,7 @@ def test_slow_asset_is_given_up(loop: str) -> None:
         await asyncio.Event().wait()
 
     async def work() -> None:
-        async with serving(dribble) as server, _opened() as transport:
+        async with serving(dribble) as server, _open() as transport:
             for sink in (never, lambda _: None):
                 with pytest.raises(TooSlowError, match=r"within 0\.2 s"):
                     await _fetch(transport, server.url, sink, seconds=0.2)
@@ -170,7 +170,7 @@ def test_half_an_asset_is_broken_off(loop: str) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf"
 
     async def work() -> None:
-        async with serving(answering(answer, close=True)) as server, _opened() as transport:
+        async with serving(answering(answer, close=True)) as server, _open() as transport:
             with pytest.raises(BrokenOffError, match="closed before"):
                 await _fetch(transport, server.url, lambda _: None)
 
@@ -184,7 +184,7 @@ def test_assets_share_a_connection(loop: str) -> None:
 
     async def work() -> None:
         async with serving(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsome")) as server:
-            async with _opened() as transport:
+            async with _open() as transport:
                 for _ in range(3):
                     await _fetch(transport, server.url, taken.append)
             assert (server.accepted, taken) == (1, [b"some"] * 3)

@@ -16,7 +16,7 @@ from fake_partner import (
     drop,
     echo,
     endless,
-    gzipped,
+    gzip_reply,
     half,
     hang,
     raw,
@@ -113,7 +113,7 @@ def test_encoded_path_stays_encoded(partner: FakePartner, send: Send) -> None:
         ),
         pytest.param(endless(), id="a body without end"),
         pytest.param(reply(200, b"x" * (_LIMIT + 1)), id="too large and says so"),
-        pytest.param(gzipped(b"{}"), id="encoded all the same"),
+        pytest.param(gzip_reply(b"{}"), id="encoded all the same"),
     ],
 )
 def test_broken_answer_is_refused(partner: FakePartner, send: Send, behaviour: Behaviour) -> None:

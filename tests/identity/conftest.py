@@ -136,7 +136,7 @@ def hand_made_token(header: bytes | dict[str, Any], payload: bytes | dict[str, A
     return f"{text}.{_base64url(signature)}"
 
 
-def trusted(keys: KeySource, issuer: str = ISSUER, audience: str = AUDIENCE) -> TokenIssuer:
+def trust_issuer(keys: KeySource, issuer: str = ISSUER, audience: str = AUDIENCE) -> TokenIssuer:
     """The issuer of these tests, with keys of one's own."""
     return TokenIssuer(issuer, audience, keys)
 

@@ -13,14 +13,14 @@ import pytest
 from fairlead.identity import key_sets
 from fairlead.identity.key_sets import KeyFile, KeySetError, KeysUnavailableError, KeyUrl, read_key_set
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier
-from identity.conftest import trusted
+from identity.conftest import trust_issuer
 from waiting import until
 
 NOW = 1_800_000_000
 
 
 @asynccontextmanager
-async def opened(issuer: Any, clock: Any, **options: Any) -> AsyncIterator[KeyUrl]:
+async def open_keys(issuer: Any, clock: Any, **options: Any) -> AsyncIterator[KeyUrl]:
     """Return the keys of a server, by the test's clock, and close them."""
     source = KeyUrl(issuer.url, now=clock, **options)
     try:
@@ -33,18 +33,18 @@ def run(issuer: Any, clock: Any, steps: Callable[[KeyUrl], Awaitable[None]], **o
     """Take some steps with the keys of a server."""
 
     async def _run() -> None:
-        async with opened(issuer, clock, **options) as source:
+        async with open_keys(issuer, clock, **options) as source:
             await steps(source)
 
     asyncio.run(_run())
 
 
-async def found(source: Any, kid: str | None = "one", algorithm: str = "RS256") -> list[str | None]:
+async def find_keys(source: Any, kid: str | None = "one", algorithm: str = "RS256") -> list[str | None]:
     """Name the keys that are found."""
     return [key.kid for key in await source.find(algorithm, kid)]
 
 
-async def judged(verifier: TokenVerifier, token: str) -> str:
+async def judge(verifier: TokenVerifier, token: str) -> str:
     """Say what becomes of a token."""
     try:
         await verifier.verify(token)
@@ -134,13 +134,13 @@ def test_changed_file_is_noticed(tmp_path: Path, keys: Any, entry: Any) -> None:
     path = tmp_path / "keys.json"
     source = KeyFile(path)
     path.write_text(json.dumps({"keys": [entry(keys.rsa)]}))
-    assert asyncio.run(found(source)) == ["one"]
+    assert asyncio.run(find_keys(source)) == ["one"]
     first = asyncio.run(source.find("RS256", "one"))
     assert asyncio.run(source.find("RS256", "one"))[0] is first[0]
     path.write_text(json.dumps({"keys": [entry(keys.other_rsa, "two")]}))
     os.utime(path, ns=(NOW, NOW))
-    assert asyncio.run(found(source)) == []
-    assert asyncio.run(found(source, "two")) == ["two"]
+    assert asyncio.run(find_keys(source)) == []
+    assert asyncio.run(find_keys(source, "two")) == ["two"]
 
 
 def test_broken_file_makes_tokens_unverifiable(tmp_path: Path, keys: Any, entry: Any) -> None:
@@ -154,10 +154,10 @@ def test_broken_file_makes_tokens_unverifiable(tmp_path: Path, keys: Any, entry:
             path.write_text(bad)
         for _ in range(2):
             with pytest.raises(KeysUnavailableError):
-                asyncio.run(found(source))
+                asyncio.run(find_keys(source))
         path.write_text(good)
         os.utime(path, ns=(NOW, NOW))
-        assert asyncio.run(found(source)) == ["one"]
+        assert asyncio.run(find_keys(source)) == ["one"]
     asyncio.run(source.close())
 
 
@@ -176,7 +176,7 @@ def test_keys_are_kept_for_five_minutes(issuer: Any, clock: Any) -> None:
         requests = []
         for later in (0, 299, 300, 599, 600):
             clock.time = NOW + later
-            assert await found(source) == ["one"]
+            assert await find_keys(source) == ["one"]
             requests.append(issuer.requests)
         assert requests == [1, 1, 2, 2, 3]
         assert source.failure is None
@@ -191,8 +191,8 @@ def test_unknown_key_name_costs_one_fetch_in_ten_seconds(issuer: Any, clock: Any
         requests = []
         for later in (0, 1, 2, 10.9, 11, 12):
             clock.time = NOW + later
-            assert await found(source, "forged") == []
-            assert await found(source, f"forged {later}") == []
+            assert await find_keys(source, "forged") == []
+            assert await find_keys(source, f"forged {later}") == []
             requests.append(issuer.requests)
         assert requests == [2, 2, 2, 3, 3, 3]
 
@@ -204,7 +204,7 @@ def test_token_without_a_key_name_costs_no_fetch(issuer: Any, clock: Any) -> Non
 
     async def _steps(source: KeyUrl) -> None:
         for _ in range(3):
-            assert await found(source, None, "ES256") == []
+            assert await find_keys(source, None, "ES256") == []
         assert issuer.requests == 1
 
     run(issuer, clock, _steps)
@@ -215,11 +215,11 @@ def test_rotated_key_is_accepted(issuer: Any, clock: Any, keys: Any, entry: Any,
     """A token signed with a key that is newer than the kept set is accepted, and the withdrawn key is refused."""
 
     async def _steps(source: KeyUrl) -> None:
-        verifier = TokenVerifier(trusted(source), now=clock)
-        assert await judged(verifier, sign(keys.rsa)) == "good"
+        verifier = TokenVerifier(trust_issuer(source), now=clock)
+        assert await judge(verifier, sign(keys.rsa)) == "good"
         issuer.publish(entry(keys.other_rsa, "new"))
-        assert await judged(verifier, sign(keys.other_rsa, header={"kid": "new"})) == "good"
-        assert await judged(verifier, sign(keys.rsa, sub="bob")) == "the key is unknown"
+        assert await judge(verifier, sign(keys.other_rsa, header={"kid": "new"})) == "good"
+        assert await judge(verifier, sign(keys.rsa, sub="bob")) == "the key is unknown"
         assert issuer.requests == 2
 
     run(issuer, clock, _steps)
@@ -230,9 +230,9 @@ def test_foreign_key_of_the_same_name_is_refused(issuer: Any, clock: Any, keys: 
     """A wrong signature under a known name is refused, and costs the issuer nothing."""
 
     async def _steps(source: KeyUrl) -> None:
-        verifier = TokenVerifier(trusted(source), now=clock)
+        verifier = TokenVerifier(trust_issuer(source), now=clock)
         for _ in range(3):
-            assert await judged(verifier, sign(keys.other_rsa)) == "the signature is wrong"
+            assert await judge(verifier, sign(keys.other_rsa)) == "the signature is wrong"
         assert issuer.requests == 1
         await verifier.close()
 
@@ -244,7 +244,7 @@ def test_concurrent_callers_share_a_fetch(issuer: Any, clock: Any) -> None:
     issuer.answers.clear()
 
     async def _steps(source: KeyUrl) -> None:
-        asked = asyncio.gather(*(found(source, kid) for kid in ["one", "forged"] * 10))
+        asked = asyncio.gather(*(find_keys(source, kid) for kid in ["one", "forged"] * 10))
         await until(lambda: issuer.requests)
         issuer.answers.set()
         answers = await asked
@@ -259,7 +259,7 @@ def test_fetch_goes_on_when_its_caller_leaves(issuer: Any, clock: Any) -> None:
     issuer.answers.clear()
 
     async def _steps(source: KeyUrl) -> None:
-        first, second = asyncio.create_task(found(source)), asyncio.create_task(found(source))
+        first, second = asyncio.create_task(find_keys(source)), asyncio.create_task(find_keys(source))
         await until(lambda: issuer.requests)
         first.cancel()
         issuer.answers.set()
@@ -275,7 +275,7 @@ def test_closing_ends_a_slow_fetch(issuer: Any, clock: Any) -> None:
     issuer.answers.clear()
 
     async def _steps(source: KeyUrl) -> None:
-        waiting = asyncio.create_task(found(source))
+        waiting = asyncio.create_task(find_keys(source))
         await until(lambda: issuer.requests)
         await source.close()
         await asyncio.wait((waiting,))
@@ -289,16 +289,16 @@ def test_kept_keys_are_good_for_an_hour_while_the_issuer_is_down(issuer: Any, cl
     """Kept keys are good for an hour past their age; after that no token can be judged."""
 
     async def _steps(source: KeyUrl) -> None:
-        verifier = TokenVerifier(trusted(source), now=clock)
+        verifier = TokenVerifier(trust_issuer(source), now=clock)
         tokens = [sign(keys.rsa, exp=NOW + 9999, jti=str(number)) for number in range(3)]
-        assert await judged(verifier, tokens[0]) == "good"
+        assert await judge(verifier, tokens[0]) == "good"
         issuer.close()
         clock.time = NOW + 3899
-        assert await judged(verifier, tokens[1]) == "good"
+        assert await judge(verifier, tokens[1]) == "good"
         assert source.failure == "UnreachableError"
-        assert await judged(verifier, sign(keys.other_rsa, exp=NOW + 9999)) == "the signature is wrong"
+        assert await judge(verifier, sign(keys.other_rsa, exp=NOW + 9999)) == "the signature is wrong"
         clock.time = NOW + 3900
-        assert await judged(verifier, tokens[2]) == "unavailable"
+        assert await judge(verifier, tokens[2]) == "unavailable"
 
     run(issuer, clock, _steps)
 
@@ -308,10 +308,10 @@ def test_forged_key_name_is_unknown_while_the_issuer_is_down(issuer: Any, clock:
     """As long as there are keys to use, a name that is not among them is unknown."""
 
     async def _steps(source: KeyUrl) -> None:
-        assert await found(source) == ["one"]
+        assert await find_keys(source) == ["one"]
         issuer.status = 500
         for _ in range(3):
-            assert await found(source, "forged") == []
+            assert await find_keys(source, "forged") == []
         assert issuer.requests == 2
 
     run(issuer, clock, _steps)
@@ -326,12 +326,12 @@ def test_issuer_that_is_down_is_asked_once_a_second(issuer: Any, clock: Any) -> 
         for later in (0, 0.9, 1, 1.9):
             clock.time = NOW + later
             with pytest.raises(KeysUnavailableError, match="status 503"):
-                await found(source)
+                await find_keys(source)
             requests.append(issuer.requests)
         assert requests == [1, 1, 2, 2]
         issuer.status = 200
         clock.time = NOW + 2
-        assert await found(source) == ["one"]
+        assert await find_keys(source) == ["one"]
         assert source.failure is None
 
     run(issuer, clock, _steps)
@@ -341,12 +341,12 @@ def test_failing_issuer_is_asked_once_in_ten_seconds(issuer: Any, clock: Any) ->
     """A failing issuer is asked once in ten seconds while there are keys to use."""
 
     async def _steps(source: KeyUrl) -> None:
-        await found(source)
+        await find_keys(source)
         issuer.status = 500
         requests = []
         for later in (300, 309.9, 310, 319.9):
             clock.time = NOW + later
-            assert await found(source) == ["one"]
+            assert await find_keys(source) == ["one"]
             await until(lambda: source._fetching is None)  # later fetches are in the background
             requests.append(issuer.requests)
         assert requests == [2, 2, 3, 3]
@@ -358,21 +358,21 @@ def test_hanging_issuer_is_asked_in_the_background(issuer: Any, clock: Any) -> N
     """An issuer that failed is asked in the background, and its answer is used when it comes."""
 
     async def _steps(source: KeyUrl) -> None:
-        await found(source)
+        await find_keys(source)
         issuer.status = 500
         clock.time = NOW + 300
-        await found(source)
+        await find_keys(source)
         issuer.status = 200
         issuer.answers.clear()
         issuer.publish()
         clock.time = NOW + 310
-        assert await found(source) == ["one"]
-        waiting = asyncio.create_task(found(source, "new"))  # for the fetch under way
+        assert await find_keys(source) == ["one"]
+        waiting = asyncio.create_task(find_keys(source, "new"))  # for the fetch under way
         await until(lambda: issuer.requests == 3)
         assert not waiting.done()
         issuer.answers.set()
         assert await waiting == []
-        assert await found(source) == []
+        assert await find_keys(source) == []
 
     run(issuer, clock, _steps)
 
@@ -384,7 +384,7 @@ def test_fetch_of_keys_has_a_time_limit(issuer: Any, clock: Any, monkeypatch: py
 
     async def _steps(source: KeyUrl) -> None:
         with pytest.raises(KeysUnavailableError, match="TooSlowError"):
-            await found(source)
+            await find_keys(source)
 
     run(issuer, clock, _steps)
 
@@ -415,7 +415,7 @@ def test_answer_that_is_no_key_set_is_refused(
 
     async def _steps(source: KeyUrl) -> None:
         with pytest.raises(KeysUnavailableError, match=reason):
-            await found(source)
+            await find_keys(source)
         assert issuer.requests == 1
 
     run(issuer, clock, _steps)
@@ -429,7 +429,7 @@ def test_password_in_an_address_is_never_logged(issuer: Any, clock: Any) -> None
     async def _steps() -> None:
         source = KeyUrl(url, now=clock)
         with pytest.raises(KeysUnavailableError) as caught:
-            await found(source)
+            await find_keys(source)
         assert "opensesame" not in f"{caught.value} {source.failure}"
         await source.close()
 

@@ -25,7 +25,7 @@ def parts_of(link: str) -> LinkParts:
     return LinkParts(unquote(url.path.removeprefix("/assets/")), **query)
 
 
-def made(links: Links | None = None) -> LinkParts:
+def make_parts(links: Links | None = None) -> LinkParts:
     """Make the parts of a link that is good for a minute."""
     return parts_of((links or Links(KEY)).sign("asset-1", NOW + 60, "a picture.png", "inline"))
 
@@ -47,14 +47,14 @@ def test_link_expires_at_its_second() -> None:
     """At its very second a link has expired, and says so."""
     for now in (NOW + 60, NOW + 61, NOW + 10**9):
         with pytest.raises(LinkRefusedError, match="expired"):
-            Links(KEY).verify(made(), now)
+            Links(KEY).verify(make_parts(), now)
 
 
 @pytest.mark.req("R-36")
 @given(part=st.sampled_from(PARTS), text=TEXTS)
 def test_no_part_of_a_link_can_be_replaced(part: str, text: str) -> None:
     """No part of a link can be another text."""
-    good = made()
+    good = make_parts()
     if text != getattr(good, part):
         with pytest.raises(LinkRefusedError, match="not one of ours"):
             Links(KEY).verify(replace(good, **{part: text}), NOW)
@@ -64,7 +64,7 @@ def test_no_part_of_a_link_can_be_replaced(part: str, text: str) -> None:
 @given(part=st.sampled_from(PARTS), place=st.integers(0, 60), char=st.characters(exclude_categories=["Cs"]))
 def test_no_part_of_a_link_has_a_second_spelling(part: str, place: int, char: str) -> None:
     """Neither one more character nor one other passes: no part has a second spelling."""
-    good = made()
+    good = make_parts()
     text: str = getattr(good, part)
     place %= len(text)
     for altered in (text[:place] + char + text[place:], text[:place] + char + text[place + 1 :], text[:-1]):
@@ -79,7 +79,7 @@ def test_no_part_of_a_link_has_a_second_spelling(part: str, place: int, char: st
 def test_time_of_a_link_has_one_spelling(expires: str) -> None:
     """The very text of the time is signed, and one that is not a time is refused even when it was."""
     with pytest.raises(LinkRefusedError):
-        Links(KEY).verify(replace(made(), expires=expires), NOW)
+        Links(KEY).verify(replace(make_parts(), expires=expires), NOW)
 
 
 @pytest.mark.parametrize("time", [-1, 10**15])
@@ -98,7 +98,7 @@ def test_parts_of_a_link_are_signed_apart() -> None:
 def test_link_signed_with_another_key_is_refused() -> None:
     """A link that was signed with another key is not ours."""
     with pytest.raises(LinkRefusedError):
-        Links(KEY).verify(made(Links(bytes(32))), NOW)
+        Links(KEY).verify(make_parts(Links(bytes(32))), NOW)
 
 
 def test_short_key_is_refused() -> None:
@@ -111,4 +111,4 @@ def test_surrogate_in_a_link_is_refused() -> None:
     """What no UTF-8 can say is refused as any other link."""
     for part in PARTS:
         with pytest.raises(LinkRefusedError):
-            Links(KEY).verify(replace(made(), **{part: "\ud800"}), NOW)
+            Links(KEY).verify(replace(make_parts(), **{part: "\ud800"}), NOW)

@@ -60,7 +60,7 @@ def _identify(issuer: str) -> Identity:
     return asyncio.run(work())
 
 
-def _said(provider: FakePartner, keys: Keys, **changes: Any) -> None:
+def _answer_with(provider: FakePartner, keys: Keys, **changes: Any) -> None:
     """Have the provider answer a code with an ID token that is good but for some changes."""
     now = int(time.time())
     key = changes.pop("key", keys.rsa)
@@ -72,7 +72,7 @@ def _said(provider: FakePartner, keys: Keys, **changes: Any) -> None:
 
 def test_good_id_token_says_who_has_signed_in(provider: FakePartner, keys: Keys, issuer: str) -> None:
     """The code is exchanged with the verifier that the browser's challenge was made of."""
-    _said(provider, keys)
+    _answer_with(provider, keys)
     assert _identify(issuer) == Identity(issuer, "ada", "ada@example.org")
     form = parse_qs(provider.requests("/token")[-1].body.decode())
     assert (form["code"], form["code_verifier"], form["redirect_uri"]) == (["a-code"], ["the verifier"], [_BACK])
@@ -101,14 +101,14 @@ def test_id_token_that_is_not_of_this_sign_in_signs_nobody_in(
     provider: FakePartner, keys: Keys, issuer: str, changes: dict[str, Any], reason: str
 ) -> None:
     """Each claim that must hold is looked at, and the reason repeats nothing of the token."""
-    _said(provider, keys, **changes)
+    _answer_with(provider, keys, **changes)
     with pytest.raises(ProviderError, match=reason):
         _identify(issuer)
 
 
 def test_id_token_of_another_key_signs_nobody_in(provider: FakePartner, keys: Keys, issuer: str) -> None:
     """Nobody who answers in place of the provider can sign it."""
-    _said(provider, keys, key=keys.other_rsa)
+    _answer_with(provider, keys, key=keys.other_rsa)
     with pytest.raises(ProviderError, match="the signature is wrong"):
         _identify(issuer)
 
@@ -116,7 +116,7 @@ def test_id_token_of_another_key_signs_nobody_in(provider: FakePartner, keys: Ke
 @pytest.mark.parametrize("said", [False, None, "true", 1])
 def test_address_that_is_not_verified_is_nobodys(provider: FakePartner, keys: Keys, issuer: str, said: Any) -> None:
     """Anything but `true` proves nothing."""
-    _said(provider, keys, email_verified=said)
+    _answer_with(provider, keys, email_verified=said)
     assert _identify(issuer).email is None
 
 
@@ -140,7 +140,7 @@ def test_discovery_that_cannot_be_believed_is_refused(
 ) -> None:
     """Neither one of another issuer, nor one that leads elsewhere than over HTTP."""
     _discovery(provider, **changes)
-    _said(provider, keys)
+    _answer_with(provider, keys)
     with pytest.raises(ProviderError):
         _identify(issuer)
 

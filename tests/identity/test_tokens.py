@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fairlead.identity import tokens
 from fairlead.identity.key_sets import KeyFile, SharedSecret, VerificationKey
 from fairlead.identity.tokens import Claims, InvalidTokenError, TokenVerifier
-from identity.conftest import AUDIENCE, ISSUER, trusted
+from identity.conftest import AUDIENCE, ISSUER, trust_issuer
 
 NOW = 1_800_000_000
 NO_TEXT = "the claim {} is missing or no printable text"
@@ -43,7 +43,7 @@ def verify(key_file: Path, clock: Any) -> Verify:
 
     def _verify(token: str, **options: Any) -> Claims:
         names = {name: options.pop(name) for name in ("issuer", "audience") if name in options}
-        verifier = TokenVerifier(trusted(KeyFile(key_file), **names), now=clock, **options)
+        verifier = TokenVerifier(trust_issuer(KeyFile(key_file), **names), now=clock, **options)
         return asyncio.run(verifier.verify(token))
 
     return _verify
@@ -51,7 +51,7 @@ def verify(key_file: Path, clock: Any) -> Verify:
 
 def verify_secret(secret: str, token: str) -> Claims:
     """Verify one token with a shared secret, at NOW."""
-    return asyncio.run(TokenVerifier(trusted(SharedSecret(secret)), now=lambda: NOW).verify(token))
+    return asyncio.run(TokenVerifier(trust_issuer(SharedSecret(secret)), now=lambda: NOW).verify(token))
 
 
 def refusal(verify: Verify, token: str, **options: Any) -> str:
@@ -166,7 +166,7 @@ def test_token_of_another_issuer_is_refused(verify: Verify, keys: Any, forge: An
 def test_verifier_needs_an_issuer_and_an_audience(key_file: Path, names: tuple[str, str]) -> None:
     """There is no verifier that would believe anybody."""
     with pytest.raises(ValueError, match="a named issuer and for a named audience"):
-        trusted(KeyFile(key_file), *names)
+        trust_issuer(KeyFile(key_file), *names)
 
 
 @pytest.mark.req("R-37", "R-38")
@@ -350,7 +350,7 @@ def test_altered_token_is_refused(key_file: Path, keys: Any, sign: Any, algorith
     key = {"RS256": keys.rsa, "ES256": keys.ec, "HS256": keys.secret}[algorithm]
     source = SharedSecret(keys.secret) if algorithm == "HS256" else KeyFile(key_file)
     token = sign(key, algorithm=algorithm, header={"kid": "two" if algorithm == "ES256" else "one"})
-    verifier = TokenVerifier(trusted(source), now=lambda: NOW)
+    verifier = TokenVerifier(trust_issuer(source), now=lambda: NOW)
 
     @settings(max_examples=150, deadline=None)
     @given(st.integers(0, len(token)), st.integers(0, 3), TEXTS)
@@ -377,7 +377,7 @@ NAMES = st.sampled_from(["sub", "workspace", "models", "exp", "nbf", "iat", "iss
 @pytest.mark.req("R-38")
 def test_strange_claims_are_understood_or_refused(key_file: Path, keys: Any, forge: Any) -> None:
     """Whatever an issuer signs is either understood or refused."""
-    verifier = TokenVerifier(trusted(KeyFile(key_file), "i", "a"), now=lambda: NOW)
+    verifier = TokenVerifier(trust_issuer(KeyFile(key_file), "i", "a"), now=lambda: NOW)
 
     @settings(max_examples=150, deadline=None)
     @given(st.dictionaries(NAMES, JSON, max_size=4))
@@ -397,7 +397,7 @@ def test_strange_claims_are_understood_or_refused(key_file: Path, keys: Any, for
 def test_verified_token_is_remembered_for_a_minute(key_file: Path, clock: Any, keys: Any, sign: Any) -> None:
     """For a minute a token is believed without its signature, and then looked at again."""
     source = CountingFile(key_file)
-    verifier = TokenVerifier(trusted(source), now=clock)
+    verifier = TokenVerifier(trust_issuer(source), now=clock)
     asked = []
     for later in (0, 59.9, 60, 61, 120):
         clock.time = NOW + later
@@ -409,7 +409,7 @@ def test_verified_token_is_remembered_for_a_minute(key_file: Path, clock: Any, k
 @pytest.mark.req("R-37", "R-38")
 def test_remembered_token_ends_with_the_token(key_file: Path, clock: Any, keys: Any, sign: Any) -> None:
     """What is remembered ends with the token."""
-    verifier = TokenVerifier(trusted(KeyFile(key_file)), now=clock)
+    verifier = TokenVerifier(trust_issuer(KeyFile(key_file)), now=clock)
     token = sign(keys.rsa, exp=NOW + 10)
     for later in (0, 39):
         clock.time = NOW + later
@@ -422,7 +422,7 @@ def test_remembered_tokens_are_bounded(key_file: Path, keys: Any, sign: Any, mon
     """Only so many tokens are remembered; the oldest is forgotten first, and refused ones never are."""
     monkeypatch.setattr(tokens, "_CACHE_ENTRIES_MAX", 2)
     source = CountingFile(key_file)
-    verifier = TokenVerifier(trusted(source), now=lambda: NOW)
+    verifier = TokenVerifier(trust_issuer(source), now=lambda: NOW)
     asked = []
     for name in ("a", "b", "c", "c", "b", "a", "c"):
         asyncio.run(verifier.verify(sign(keys.rsa, sub=name)))

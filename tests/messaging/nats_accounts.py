@@ -21,12 +21,14 @@ class _Key:
         self._kind = kind
         self._raw = secrets.token_bytes(32)
         self._key = Ed25519PrivateKey.from_private_bytes(self._raw)
-        self.public = _written(bytes([kind]) + self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+        self.public = _with_checksum(
+            bytes([kind]) + self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        )
 
     @property
     def seed(self) -> str:
         """The seed in its written form."""
-        return _written(bytes([_SEED | self._kind >> 5, (self._kind & 31) << 3]) + self._raw)
+        return _with_checksum(bytes([_SEED | self._kind >> 5, (self._kind & 31) << 3]) + self._raw)
 
     def token(self, subject: "_Key", **claims: Any) -> str:
         """A token about another key."""
@@ -60,7 +62,7 @@ class Account:
         )
 
 
-def _written(raw: bytes) -> str:
+def _with_checksum(raw: bytes) -> str:
     """Bytes with their check sum (CRC-16/XMODEM), as NATS writes keys."""
     crc = 0
     for byte in raw:

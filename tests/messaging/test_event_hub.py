@@ -77,12 +77,12 @@ async def waiting(subscription: EventSubscription) -> list[Broadcast]:
     return found
 
 
-async def told(subscription: EventSubscription) -> list[JobEvent]:
+async def waiting_events(subscription: EventSubscription) -> list[JobEvent]:
     """What has happened, as it waits to be told."""
     return [broadcast.envelope.event for broadcast in await waiting(subscription) if broadcast.envelope is not None]
 
 
-def named(broadcasts: Sequence[Broadcast]) -> list[list[tuple[str, bool]]]:
+def progress_names(broadcasts: Sequence[Broadcast]) -> list[list[tuple[str, bool]]]:
     """Which nodes each broadcast has progress of, and whether they run."""
     return [[(one.place.node, one.is_running) for one in broadcast.progress] for broadcast in broadcasts]
 
@@ -95,8 +95,8 @@ def test_subscribers_hear_of_their_workspace_alone(run: Run, messaging: NewMessa
         first, second, other = (hub.subscribe(name) for name in ("lab", "lab", "elsewhere"))
         said: list[JobEvent] = [Started(), Executing(place("1")), Executed(place("1"), {"text": ["x"]}), Succeeded()]
         publish(hub, *said)
-        assert await told(first) == await told(second) == said
-        assert await told(other) == []
+        assert await waiting_events(first) == await waiting_events(second) == said
+        assert await waiting_events(other) == []
 
     run(scene())
 
@@ -180,7 +180,7 @@ def test_slow_subscriber_is_told_the_newest_preview_and_all_that_matters(run: Ru
         for step in range(1, 50):
             publish(hub, Progress(place("1"), step, 50), Progress(place("2"), step, 50), preview(step, "1"))
         publish(hub, ProgressText(place("1"), "first"), ProgressText(place("1"), "second"))
-        assert await told(subscription) == [
+        assert await waiting_events(subscription) == [
             *must,
             Progress(place("1"), 49, 50),
             Progress(place("2"), 49, 50),
@@ -199,7 +199,7 @@ def test_subscriber_that_keeps_up_is_told_every_step(run: Run, messaging: NewMes
         subscription = hub.subscribe("lab")
         steps: list[JobEvent] = [Progress(place("1"), step, 20) for step in range(20)]
         publish(hub, *steps)
-        assert await told(subscription) == steps
+        assert await waiting_events(subscription) == steps
 
     run(scene())
 
@@ -211,7 +211,12 @@ def test_previews_are_dropped_before_anything_else(run: Run, messaging: NewMessa
         hub = messaging(FEW).events
         subscription = hub.subscribe("lab")
         publish(hub, Started(), *(preview(40_000, node) for node in ("1", "2", "3")), Succeeded())
-        assert await told(subscription) == [Started(), preview(40_000, "2"), preview(40_000, "3"), Succeeded()]
+        assert await waiting_events(subscription) == [
+            Started(),
+            preview(40_000, "2"),
+            preview(40_000, "3"),
+            Succeeded(),
+        ]
         assert not subscription.ended.done()
 
     run(scene())
@@ -229,7 +234,7 @@ def test_subscriber_that_is_too_slow_is_closed(run: Run, messaging: NewMessaging
         heard = []
         for event in too_much:
             publish(hub, event)
-            heard += await told(quick)
+            heard += await waiting_events(quick)
         assert slow.ended.result() is CloseReason.TOO_SLOW
         assert await slow.next() == []
         assert heard == too_much
@@ -245,7 +250,7 @@ def test_preview_larger_than_the_buffer_is_dropped(run: Run, messaging: NewMessa
         hub = messaging(FEW).events
         subscription = hub.subscribe("lab")
         publish(hub, Started(), preview(1_000_000), Succeeded())
-        assert await told(subscription) == [Started(), Succeeded()]
+        assert await waiting_events(subscription) == [Started(), Succeeded()]
 
     run(scene())
 
@@ -333,7 +338,10 @@ def test_jobs_with_one_public_id_are_told_apart(run: Run, messaging: NewMessagin
         assert preview.image == b"theirs"
         hub.publish(EventEnvelope("elsewhere", "theirs", JOB, 0, Progress(place("1"), 1, 2)))
         ((broadcast,),) = [await waiting(theirs)]
-        assert (broadcast.envelope and broadcast.envelope.public_id, named([broadcast])) == (JOB, [[("1", True)]])
+        assert (broadcast.envelope and broadcast.envelope.public_id, progress_names([broadcast])) == (
+            JOB,
+            [[("1", True)]],
+        )
 
     run(scene())
 
@@ -347,7 +355,7 @@ def test_progress_names_only_nodes_that_run(run: Run, messaging: NewMessaging) -
         publish(hub, Started(), Executing(place("1")), Executing(place("2")), Progress(place("1"), 1, 4))
         publish(hub, Finished(place("1")), Stopped(place("2"), "Save", "No."), Stopped(place("3"), "Save", "No."))
         broadcasts = await waiting(subscription)
-        assert named(broadcasts) == [
+        assert progress_names(broadcasts) == [
             [],
             [("1", True)],
             [("2", True), ("1", True)],

@@ -49,7 +49,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairlead.messaging.nats.link._STALE_SECONDS", 60.0)
 
 
-def kept(number: int, event: JobEvent, job: str = "job", attempt: int = 1) -> EventEnvelope:
+def stored_event(number: int, event: JobEvent, job: str = "job", attempt: int = 1) -> EventEnvelope:
     """An event that is kept as the `number`-th of its job."""
     return EventEnvelope(_LAB, job, job, number, event, attempt, number, is_kept=True)
 
@@ -59,7 +59,7 @@ def live(number: int, event: JobEvent, job: str = "job", attempt: int = 1) -> Ev
     return EventEnvelope(_LAB, job, job, number, event, attempt, number)
 
 
-async def reached(here: NatsMessaging, there: NatsMessaging) -> None:
+async def wait_until_reached(here: NatsMessaging, there: NatsMessaging) -> None:
     """Return when NATS has passed on to one server all that another has sent, and knows what that has subscribed to."""
     heard, probe = Heard(), Wakeup(Topic.CONFIGURATION_CHANGED, _LAB, str(next(_probes)))
     leave = there.wakeups.listen(Topic.CONFIGURATION_CHANGED, heard)
@@ -69,7 +69,7 @@ async def reached(here: NatsMessaging, there: NatsMessaging) -> None:
     leave()
 
 
-async def told(subscription: EventSubscription) -> list[JobEvent]:
+async def waiting_events(subscription: EventSubscription) -> list[JobEvent]:
     """What has happened, as it waits to be told."""
     found: list[JobEvent] = []
     with suppress(TimeoutError):
@@ -91,23 +91,23 @@ def test_events_and_changes_of_runs_reach_watchers_at_another_server(
         here, there = await new_servers(installation, 2)
         subscription, watch = there.events.subscribe(_LAB), there.events.watch_run(_LAB, "run")
         elsewhere = there.events.subscribe("elsewhere")
-        await reached(there, here)
+        await wait_until_reached(there, here)
         picture = Preview(_NODE, "image/png", b"\x00\xff" * 50_000)
         said: list[EventEnvelope] = [
-            kept(1, Started()),
+            stored_event(1, Started()),
             live(1, Executing(_NODE)),
             live(1, picture),
-            kept(2, Executed(_NODE, {"text": ["x"]})),
-            kept(3, Succeeded()),
+            stored_event(2, Executed(_NODE, {"text": ["x"]})),
+            stored_event(3, Succeeded()),
             EventEnvelope(_LAB, None, None, 9, QueueChanged(0)),
             EventEnvelope("unwatched", None, None, 9, QueueChanged(0)),
         ]
         for envelope in said:
             here.events.publish(envelope)
         here.events.publish_run(RunChanged(_LAB, "run", has_ended=True))
-        await reached(here, there)
-        assert await told(subscription) == [envelope.event for envelope in said[:-1]]
-        assert await told(elsewhere) == []
+        await wait_until_reached(here, there)
+        assert await waiting_events(subscription) == [envelope.event for envelope in said[:-1]]
+        assert await waiting_events(elsewhere) == []
         assert await watch.wait(0) == RunChanged(_LAB, "run", has_ended=True)
         assert not any("unwatched" in subject for subject in there.link._subscribed)
 
@@ -122,11 +122,11 @@ def test_newest_preview_and_running_nodes_are_known_at_another_server(
     async def scene() -> None:
         here, there = await new_servers(installation, 2)
         first = there.events.subscribe(_LAB)
-        await reached(there, here)
+        await wait_until_reached(there, here)
         picture = Preview(_NODE, "image/png", b"picture")
-        for envelope in (kept(1, Started()), live(1, Executing(_NODE)), live(1, picture)):
+        for envelope in (stored_event(1, Started()), live(1, Executing(_NODE)), live(1, picture)):
             here.events.publish(envelope)
-        await reached(here, there)
+        await wait_until_reached(here, there)
         second = there.events.subscribe(_LAB)
         assert [envelope.event for envelope in second.running] == [Executing(_NODE)]
         assert there.events.newest_preview("job") == picture
@@ -142,15 +142,15 @@ def test_wakeups_reach_every_server_once(run: Run, new_servers: NewServers, inst
 
     async def scene() -> None:
         servers = await new_servers(installation, 3)
-        await reached(servers[1], servers[0])
-        await reached(servers[2], servers[0])
+        await wait_until_reached(servers[1], servers[0])
+        await wait_until_reached(servers[2], servers[0])
         heard = [Heard() for _ in servers]
         for one, listener in zip(servers, heard, strict=True):
             one.wakeups.listen(Topic.RUN_RELEASED, listener)
         wakeup = Wakeup(Topic.RUN_RELEASED, _LAB, "run")
         servers[0].wakeups.publish(wakeup)
         await until(lambda: all(one.wakeups for one in heard))
-        await reached(servers[0], servers[1])
+        await wait_until_reached(servers[0], servers[1])
         assert [one.wakeups for one in heard] == [[wakeup]] * 3
 
     run(scene())
@@ -166,12 +166,12 @@ def test_installations_on_one_nats_hear_nothing_of_each_other(
         subscription, heard = mine.events.subscribe(_LAB), Heard()
         mine.wakeups.listen(Topic.RUN_RELEASED, heard)
         witness = theirs_too.events.subscribe(_LAB)
-        await reached(theirs_too, theirs)
-        theirs.events.publish(kept(1, Started()))
+        await wait_until_reached(theirs_too, theirs)
+        theirs.events.publish(stored_event(1, Started()))
         theirs.wakeups.publish(Wakeup(Topic.RUN_RELEASED, _LAB, "run"))
-        await reached(theirs, theirs_too)
-        assert await told(witness) == [Started()]
-        assert await told(subscription) == []
+        await wait_until_reached(theirs, theirs_too)
+        assert await waiting_events(witness) == [Started()]
+        assert await waiting_events(subscription) == []
         assert heard.wakeups == []
         assert mine.counts()["heard"] == 0
 
@@ -186,20 +186,20 @@ def test_event_that_does_not_follow_waits_for_the_database(
     async def scene() -> None:
         here, there = await new_servers(installation, 2)
         subscription = there.events.subscribe(_LAB)
-        await reached(there, here)
+        await wait_until_reached(there, here)
         lost, shown = Executed(Place("1", "1"), {"text": ["1"]}), Executed(Place("2", "2"), {"text": ["2"]})
-        here.events.publish(kept(1, Started()))
-        here.events.publish(kept(3, shown))
+        here.events.publish(stored_event(1, Started()))
+        here.events.publish(stored_event(3, shown))
         here.events.publish(live(3, Progress(_NODE, 1, 2)))
-        await reached(here, there)
-        assert await told(subscription) == [Started()]
-        for envelope in (kept(1, Started()), kept(2, lost), kept(3, shown)):
+        await wait_until_reached(here, there)
+        assert await waiting_events(subscription) == [Started()]
+        for envelope in (stored_event(1, Started()), stored_event(2, lost), stored_event(3, shown)):
             there.relay.relay(envelope)
-        assert await told(subscription) == [lost, shown]
-        here.events.publish(kept(4, Succeeded()))
-        await reached(here, there)
-        there.relay.relay(kept(4, Succeeded()))
-        assert await told(subscription) == [Succeeded()]
+        assert await waiting_events(subscription) == [lost, shown]
+        here.events.publish(stored_event(4, Succeeded()))
+        await wait_until_reached(here, there)
+        there.relay.relay(stored_event(4, Succeeded()))
+        assert await waiting_events(subscription) == [Succeeded()]
 
     run(scene())
 
@@ -211,7 +211,7 @@ def test_event_that_does_not_follow_waits_for_the_database(
         b"\xc1",
         msgspec.msgpack.encode({"workspace_id": _LAB}),
         msgspec.msgpack.encode(EventEnvelope("elsewhere", "job", "job", 0, Started())),
-        msgspec.msgpack.encode({**msgspec.to_builtins(kept(1, Started())), "event": {"type": "Unheard"}}),
+        msgspec.msgpack.encode({**msgspec.to_builtins(stored_event(1, Started())), "event": {"type": "Unheard"}}),
         b"\x91" * 100_000,
     ],
     ids=["empty", "no msgpack", "incomplete", "another workspace", "unknown event", "nested"],
@@ -225,18 +225,18 @@ def test_message_of_a_stranger_is_counted_and_ignored(
         here, there = await new_servers(installation, 2)
         subscription, heard = there.events.subscribe(_LAB), Heard()
         there.wakeups.listen(Topic.RUN_RELEASED, heard)
-        await reached(there, here)
+        await wait_until_reached(there, here)
         stranger, subjects = Client(), Subjects(installation)
         await stranger.connect(nats.url)
         for subject in (subjects.event(_LAB), subjects.run(_LAB), subjects.wakeup(_LAB), f"{subjects.event(_LAB)}s"):
             await stranger.publish(subject, content)
         await stranger.flush()
         await stranger.close()
-        await reached(here, there)
-        here.events.publish(kept(1, Started()))
-        await reached(here, there)
+        await wait_until_reached(here, there)
+        here.events.publish(stored_event(1, Started()))
+        await wait_until_reached(here, there)
         assert there.counts()["malformed"] == 4
-        assert await told(subscription) == [Started()]
+        assert await waiting_events(subscription) == [Started()]
         assert heard.wakeups == []
 
     run(scene())
@@ -248,12 +248,12 @@ def test_message_larger_than_nats_takes_is_dropped_alone(run: Run, new_servers: 
     async def scene() -> None:
         here, there = await new_servers(installation, 2)
         subscription = there.events.subscribe(_LAB)
-        await reached(there, here)
-        here.events.publish(kept(1, Started()))
+        await wait_until_reached(there, here)
+        here.events.publish(stored_event(1, Started()))
         here.events.publish(live(1, Preview(_NODE, "image/png", bytes(2 * 2**20))))
         here.events.publish(live(1, Progress(_NODE, 1, 2)))
-        await reached(here, there)
-        assert await told(subscription) == [Started(), Progress(_NODE, 1, 2)]
+        await wait_until_reached(here, there)
+        assert await waiting_events(subscription) == [Started(), Progress(_NODE, 1, 2)]
         assert here.counts()["large"] == 1
         assert here.link.is_connected
 
@@ -269,11 +269,11 @@ def test_slow_subscriber_at_another_server_is_closed(run: Run, new_servers: NewS
         there.start()
         await until(lambda: there.link.is_connected)
         slow, quick = there.events.subscribe(_LAB), there.events.subscribe(_LAB)
-        await reached(there, here)
+        await wait_until_reached(there, here)
         for number in range(1, 8):
-            here.events.publish(kept(number, Started() if number == 1 else Executed(_NODE, {})))
-            await reached(here, there)
-            await told(quick)
+            here.events.publish(stored_event(number, Started() if number == 1 else Executed(_NODE, {})))
+            await wait_until_reached(here, there)
+            await waiting_events(quick)
         assert slow.ended.result() is CloseReason.TOO_SLOW
         assert not quick.ended.done()
         await there.close()
@@ -293,23 +293,23 @@ def test_server_goes_on_while_nats_is_away_and_after_it_is_back(run: Run, instal
         await until(lambda: [state.is_connected for state in states] == [False, False])
         await asyncio.to_thread(server.start)
         await until(lambda: here.link.is_connected and there.link.is_connected)
-        await reached(there, here)
-        here.events.publish(kept(1, Started()))
-        await reached(here, there)
-        assert [await told(one) for one in subscriptions] == [[Started()]] * 2
+        await wait_until_reached(there, here)
+        here.events.publish(stored_event(1, Started()))
+        await wait_until_reached(here, there)
+        assert [await waiting_events(one) for one in subscriptions] == [[Started()]] * 2
         await asyncio.to_thread(server.stop)
         await until(lambda: not here.link.is_connected and not there.link.is_connected)
         for number in range(2, 30_000):
-            here.events.publish(kept(number, Executed(_NODE, {"text": ["x" * 100]})))
+            here.events.publish(stored_event(number, Executed(_NODE, {"text": ["x" * 100]})))
         assert len(here.link._waiting) <= 10_000
         assert here.counts()["late"] >= 19_000
         assert subscriptions[0].ended.done()
         await asyncio.to_thread(server.start)
         await until(lambda: here.link.is_connected and there.link.is_connected)
-        await reached(there, here)
-        here.events.publish(kept(1, Started(), job="next"))
-        await reached(here, there)
-        assert await told(subscriptions[1]) == [Started()]
+        await wait_until_reached(there, here)
+        here.events.publish(stored_event(1, Started(), job="next"))
+        await wait_until_reached(here, there)
+        assert await waiting_events(subscriptions[1]) == [Started()]
         for one in (here, there):
             await one.close()
         assert [state.is_connected for state in states].count(False) >= 2

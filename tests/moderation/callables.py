@@ -58,7 +58,7 @@ def callable_file(folder: Path, source: str = SOURCE) -> str:
     return f"{path}:judge"
 
 
-def asked_of(folder: Path, words: str) -> Question:
+def question_about(folder: Path, words: str) -> Question:
     """Write bytes down that want to be judged."""
     told = words.encode()
     path = folder / blake3(told).hexdigest()

@@ -11,7 +11,7 @@ from conftest import Run
 from fairlead.moderation import pool
 from fairlead.moderation.pool import ModeratorNotStartedError, NoVerdictError
 from fairlead.moderation.protocol import WORDS_CHARACTERS_MAX, Verdict
-from moderation.callables import asked_of, callable_file, moderators
+from moderation.callables import callable_file, moderators, question_about
 from servers import is_alive, wait_until_async
 
 LAB: Final = "lab-id"
@@ -31,16 +31,16 @@ def test_verdict_is_what_the_callable_returned(tmp_path: Path, run: Run) -> None
 
     async def check() -> None:
         async with moderators(tmp_path) as made:
-            assert await made.judge(LAB, asked_of(tmp_path, "pass")) == Verdict(blocked=False)
-            assert await made.judge(LAB, asked_of(tmp_path, "block")) == Verdict(blocked=True)
-            assert await made.judge(LAB, asked_of(tmp_path, "block for a reason")) == Verdict(
+            assert await made.judge(LAB, question_about(tmp_path, "pass")) == Verdict(blocked=False)
+            assert await made.judge(LAB, question_about(tmp_path, "block")) == Verdict(blocked=True)
+            assert await made.judge(LAB, question_about(tmp_path, "block for a reason")) == Verdict(
                 blocked=True, reason="for a reason"
             )
-            told = asked_of(tmp_path, "tell")
+            told = question_about(tmp_path, "tell")
             assert await made.judge(LAB, told) == Verdict(
                 blocked=True, reason=f"application/octet-stream 4 {told.hash[:8]}"
             )
-            reason = (await made.judge(LAB, asked_of(tmp_path, "talk"))).reason
+            reason = (await made.judge(LAB, question_about(tmp_path, "talk"))).reason
             assert reason == "?" + "a" * (WORDS_CHARACTERS_MAX - 1)
 
     run(check())
@@ -54,8 +54,8 @@ def test_callable_without_a_verdict_is_reported_and_the_next_question_answered(t
         async with moderators(tmp_path, processes=1) as made:
             for words, why in _FAILING.items():
                 with pytest.raises(NoVerdictError, match=why):
-                    await made.judge(LAB, asked_of(tmp_path, words))
-                assert await made.judge(LAB, asked_of(tmp_path, "pass")) == Verdict(blocked=False)
+                    await made.judge(LAB, question_about(tmp_path, words))
+                assert await made.judge(LAB, question_about(tmp_path, "pass")) == Verdict(blocked=False)
 
     run(check())
 
@@ -67,12 +67,12 @@ def test_hanging_callable_is_ended_and_the_next_question_answered(tmp_path: Path
 
     async def check() -> None:
         async with moderators(tmp_path, processes=1, seconds=3.0) as made:
-            hanging = asyncio.ensure_future(made.judge(LAB, asked_of(tmp_path, f"hang {noted}")))
+            hanging = asyncio.ensure_future(made.judge(LAB, question_about(tmp_path, f"hang {noted}")))
             await wait_until_async(lambda: noted.exists() and noted.read_text("ascii"), "the callable hangs")
             with pytest.raises(NoVerdictError, match="it has said nothing"):
                 await hanging
             await wait_until_async(lambda: not is_alive(int(noted.read_text("ascii"))), "what it has started has ended")
-            assert not (await made.judge(LAB, asked_of(tmp_path, "pass"))).blocked
+            assert not (await made.judge(LAB, question_about(tmp_path, "pass"))).blocked
 
     run(check())
 
@@ -85,14 +85,14 @@ def test_waiting_for_a_verdict_is_bounded(tmp_path: Path, run: Run, monkeypatch:
 
     async def check() -> None:
         async with moderators(tmp_path, processes=1, seconds=1.0) as made:
-            hanging = asyncio.ensure_future(made.judge(LAB, asked_of(tmp_path, f"hang {noted}")))
+            hanging = asyncio.ensure_future(made.judge(LAB, question_about(tmp_path, f"hang {noted}")))
             await asyncio.sleep(0)
-            waiting = asyncio.ensure_future(made.judge(LAB, asked_of(tmp_path, "pass")))
+            waiting = asyncio.ensure_future(made.judge(LAB, question_about(tmp_path, "pass")))
             await asyncio.sleep(0)
             with pytest.raises(NoVerdictError, match="2 files of the workspace already wait"):
-                await made.judge(LAB, asked_of(tmp_path, "pass"))
+                await made.judge(LAB, question_about(tmp_path, "pass"))
             assert isinstance((await asyncio.gather(hanging, waiting, return_exceptions=True))[0], NoVerdictError)
-            assert not (await made.judge(LAB, asked_of(tmp_path, "pass"))).blocked
+            assert not (await made.judge(LAB, question_about(tmp_path, "pass"))).blocked
 
     run(check())
 
@@ -105,11 +105,11 @@ def test_workspace_with_many_files_does_not_delay_the_others(tmp_path: Path, run
         async with moderators(tmp_path, processes=1) as made:
             done: list[str] = []
 
-            async def judged(workspace_id: str) -> None:
-                await made.judge(workspace_id, asked_of(tmp_path, "process"))
+            async def judge_one(workspace_id: str) -> None:
+                await made.judge(workspace_id, question_about(tmp_path, "process"))
                 done.append(workspace_id)
 
-            await asyncio.gather(*(judged(name) for name in ("greedy", "greedy", "greedy", "greedy", "modest")))
+            await asyncio.gather(*(judge_one(name) for name in ("greedy", "greedy", "greedy", "greedy", "modest")))
             assert done.index("modest") == 1
 
     run(check())
@@ -121,7 +121,7 @@ def test_number_of_judging_processes_is_bounded(tmp_path: Path, run: Run) -> Non
 
     async def check() -> None:
         async with moderators(tmp_path, processes=2) as made:
-            asked = [made.judge(LAB, asked_of(tmp_path, "process")) for _ in range(6)]
+            asked = [made.judge(LAB, question_about(tmp_path, "process")) for _ in range(6)]
             assert len({verdict.reason for verdict in await asyncio.gather(*asked)}) == 2
 
     run(check())
@@ -133,11 +133,11 @@ def test_moderator_that_died_while_idle_is_replaced(tmp_path: Path, run: Run) ->
 
     async def check() -> None:
         async with moderators(tmp_path, processes=1) as made:
-            first = int((await made.judge(LAB, asked_of(tmp_path, "process"))).reason or 0)
+            first = int((await made.judge(LAB, question_about(tmp_path, "process"))).reason or 0)
             os.kill(first, 9)
             await wait_until_async(lambda: not is_alive(first), "the process has ended")
             await asyncio.sleep(0.05)
-            assert (await made.judge(LAB, asked_of(tmp_path, "process"))).reason != str(first)
+            assert (await made.judge(LAB, question_about(tmp_path, "process"))).reason != str(first)
 
     run(check())
 
@@ -150,7 +150,7 @@ def test_callable_sees_no_secret(tmp_path: Path, run: Run, monkeypatch: pytest.M
 
     async def check() -> None:
         async with moderators(tmp_path) as made:
-            told = (await made.judge(LAB, asked_of(tmp_path, "environment"))).reason or ""
+            told = (await made.judge(LAB, question_about(tmp_path, "environment"))).reason or ""
             assert set(told.split()) <= {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "PYTHONPATH", "TMPDIR"}
 
     run(check())
@@ -163,7 +163,7 @@ def test_moderators_end_with_their_server(tmp_path: Path, run: Run) -> None:
 
     async def check() -> None:
         async with moderators(tmp_path) as made:
-            hanging = asyncio.ensure_future(made.judge(LAB, asked_of(tmp_path, f"hang {noted}")))
+            hanging = asyncio.ensure_future(made.judge(LAB, question_about(tmp_path, f"hang {noted}")))
             await wait_until_async(lambda: noted.exists() and noted.read_text("ascii"), "the callable hangs")
         with pytest.raises(NoVerdictError, match="its process was ended by SIGKILL"):
             await hanging
@@ -209,7 +209,7 @@ def test_callable_of_an_installed_module_is_found(tmp_path: Path, run: Run, monk
 
     async def check() -> None:
         async with moderators(tmp_path, "rules.strict:judge") as made:
-            assert (await made.judge(LAB, asked_of(tmp_path, "pass"))).blocked
+            assert (await made.judge(LAB, question_about(tmp_path, "pass"))).blocked
         for missing in ("no_such_module:judge", f"{tmp_path}/none.py:judge"):
             with pytest.raises(ModeratorNotStartedError, match="NotFoundError"):
                 async with moderators(tmp_path, missing):

@@ -17,7 +17,7 @@ from fairlead.observing.observations import (
 from observing.test_metrics import ENDED
 
 
-def written(
+def lines_of(
     capfdbinary: pytest.CaptureFixture[bytes], *observations: Observation, level: str = "info"
 ) -> list[dict[str, Any]]:
     """What some observations are written as."""
@@ -30,7 +30,7 @@ def written(
 
 def test_ended_run_is_logged_with_its_cost_and_times(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A run's line has its request id, what it cost and both parts of its time."""
-    (line,) = written(capfdbinary, ENDED)
+    (line,) = lines_of(capfdbinary, ENDED)
     assert (line["event"], line["level"], line["request_id"]) == ("RunEnded", "info", "run-1")
     assert (line["charge"], line["ms"], line["partner_ms"], line["result"]) == (50_000_000, 1500.0, 1250.0, "success")
     assert line["timestamp"].endswith("Z")
@@ -38,7 +38,7 @@ def test_ended_run_is_logged_with_its_cost_and_times(capfdbinary: pytest.Capture
 
 def test_error_is_logged_with_its_cause(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A bug is written with its traceback, trouble as a warning."""
-    error, warning = written(
+    error, warning = lines_of(
         capfdbinary, UnexpectedError("answer r", ValueError("boom")), DatabaseTrouble("admit", "locked")
     )
     assert error["level"] == "error"
@@ -59,7 +59,7 @@ def test_path_cannot_end_or_alter_a_log_line(capfdbinary: pytest.CaptureFixture[
 
 def test_log_at_level_warning_holds_only_warnings(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """At the level `warning` only what needs looking into is written; gauges never are."""
-    lines = written(
+    lines = lines_of(
         capfdbinary,
         ENDED,
         FaultAnswered("r", "/x", "forbidden"),

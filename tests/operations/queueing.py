@@ -45,7 +45,7 @@ async def claim(server: Server, caller: Caller, number: int = 1) -> bool:
     return execution is not None
 
 
-async def made(server: Server, caller: Caller, model: str = "plain-now", number: int = 1) -> str:
+async def make_run(server: Server, caller: Caller, model: str = "plain-now", number: int = 1) -> str:
     """Queue a run and see it to its end; its id."""
     await enqueue(server, caller, model, number=number)
     assert await claim(server, caller, number)

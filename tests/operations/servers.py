@@ -210,7 +210,7 @@ class Guarded:
         if self.refused_writes > 0:
             self.refused_writes -= 1
             raise DatabaseUnavailableError("read-only")
-        written = await self._guarded(partial(self._database.write, durable=durable), work)
+        written = await self._guard(partial(self._database.write, durable=durable), work)
         if self.lost_answers > 0:
             self.lost_answers -= 1
             raise DatabaseUnavailableError("away after the commit")
@@ -218,12 +218,12 @@ class Guarded:
 
     async def read(self, work: Work[Any]) -> Any:
         """Read, unless the database is away."""
-        return await self._guarded(self._database.read, work)
+        return await self._guard(self._database.read, work)
 
     async def close(self) -> None:
         """Leave the real database open: it is the fixture's."""
 
-    async def _guarded(self, do: Callable[[Work[Any]], Coroutine[Any, Any, Any]], work: Work[Any]) -> Any:
+    async def _guard(self, do: Callable[[Work[Any]], Coroutine[Any, Any, Any]], work: Work[Any]) -> Any:
         if self.refusals > 0:
             self.refusals -= 1
             self.refused += 1
@@ -456,7 +456,7 @@ class Server:
         found = await self.queue.look()
         return 0 if found is None else await self.queue.time_out(found)
 
-    def observed(self, kind: type) -> list[Any]:
+    def observations_of(self, kind: type) -> list[Any]:
         """Return what was observed of one kind."""
         return [seen for seen in self.seen if type(seen) is kind]
 

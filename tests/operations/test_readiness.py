@@ -54,10 +54,10 @@ def rows() -> list[object]:
 @pytest.fixture
 def ready(counted: Counted, rows: list[object]) -> Readiness:
     """Return what looks at the database, and at a data directory that can be written."""
-    return Readiness(counted, rows.append, _done)
+    return Readiness(counted, rows.append, _do_nothing)
 
 
-async def _done() -> None:
+async def _do_nothing() -> None:
     pass
 
 

@@ -80,7 +80,7 @@ class Office:
             await self.webhooks.deliver(due)
         return claimed
 
-    def observed(self, kind: type) -> list[Any]:
+    def observations_of(self, kind: type) -> list[Any]:
         """Return what was observed of one kind."""
         return [seen for seen in self.seen if type(seen) is kind]
 

@@ -22,7 +22,7 @@ _SHORT: Final = b'{"prompt": "aurora", "duration_seconds": 0.5, "width": 64, "he
 @pytest.mark.parametrize(("body", "too_late"), [(_LONG, False), (_SHORT, True)])
 def test_cancelled_video_ends_as_cancelled(vendor: Any, body: bytes, *, too_late: bool) -> None:
     """A video that is cancelled ends as cancelled, and one that was done keeps its result."""
-    agreed, outcome = asyncio.run(_cancelled(vendor.url, body, after_the_end=too_late))
+    agreed, outcome = asyncio.run(_cancel(vendor.url, body, after_the_end=too_late))
     assert agreed
     if too_late:
         assert isinstance(outcome, Completed), outcome
@@ -30,7 +30,7 @@ def test_cancelled_video_ends_as_cancelled(vendor: Any, body: bytes, *, too_late
         assert outcome == Failed(Cancelled(), 200, Reached.ACCEPTED)
 
 
-async def _cancelled(url: str, body: bytes, *, after_the_end: bool) -> tuple[bool, Outcome]:
+async def _cancel(url: str, body: bytes, *, after_the_end: bool) -> tuple[bool, Outcome]:
     providers = {"local": load_providers(SPECS)["local"].at(url)}
     transport = Transport(trusted=[url])
     credentials = Credentials(providers, {"local": [Secret("any")]})

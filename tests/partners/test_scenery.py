@@ -16,7 +16,7 @@ SEEDS = (1, 2, 3)
 Picture = np.ndarray[Any, Any]
 
 
-def painted(vendor: Any, prompt: str, seed: int = 1, width: int = 192, height: int = 128) -> Picture:
+def paint(vendor: Any, prompt: str, seed: int = 1, width: int = 192, height: int = 128) -> Picture:
     """Return a picture as colours from 0 to 1."""
     body = {"prompt": prompt, "seed": seed, "width": width, "height": height}
     data = base64.b64decode(vendor.post("/v1/images", body).json()["data"][0]["b64_json"])
@@ -41,7 +41,7 @@ def colour(region: Picture) -> Picture:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sea_has_a_horizon_and_water_below_it(vendor: Any, seed: int) -> None:
     """The strongest level edge lies in the middle of the picture; below it blue outweighs red."""
-    picture = painted(vendor, "the open sea at noon, clear sky", seed)
+    picture = paint(vendor, "the open sea at noon, clear sky", seed)
     rows = picture.mean(axis=(1, 2))
     edges = np.abs(np.diff(cv2.GaussianBlur(rows[:, None], (1, 3), 0)[:, 0]))
     horizon = int(np.argmax(edges[20:110])) + 20
@@ -53,14 +53,14 @@ def test_sea_has_a_horizon_and_water_below_it(vendor: Any, seed: int) -> None:
 @pytest.mark.parametrize("place", ["sea", "mountains", "city", "forest", "desert", "meadow", "lake", "village"])
 def test_night_is_darker_than_noon_everywhere(vendor: Any, place: str) -> None:
     """At noon a place has at least twice the light of night."""
-    noon, night = (painted(vendor, f"{place} at {time}").mean() for time in ("noon", "night"))
+    noon, night = (paint(vendor, f"{place} at {time}").mean() for time in ("noon", "night"))
     assert noon > 2 * night
 
 
 def test_dusk_is_warmer_than_noon(vendor: Any) -> None:
     """The light above the horizon is red at sunset and blue at noon."""
     for seed in SEEDS:
-        dusk, noon = (painted(vendor, f"hills at {time}", seed)[40:70] for time in ("sunset", "midday"))
+        dusk, noon = (paint(vendor, f"hills at {time}", seed)[40:70] for time in ("sunset", "midday"))
         assert colour(dusk)[0] > colour(dusk)[2]
         assert colour(noon)[2] > colour(noon)[0]
 
@@ -69,14 +69,14 @@ def test_windows_of_a_city_are_lit_at_night(vendor: Any) -> None:
     """Between dark walls there are many points of bright, warm light, and fewer over the sea."""
     lit = []
     for prompt in ("a city at night, no moon", "the sea at night, no moon"):
-        picture = painted(vendor, prompt, width=384, height=256)[80:170]
+        picture = paint(vendor, prompt, width=384, height=256)[80:170]
         lit.append(int(((picture[..., 0] > 0.5) & (picture[..., 0] > picture[..., 2])).sum()))
     assert lit[0] > 300 > 10 * lit[1]
 
 
 def test_water_mirrors_what_stands_behind_it(vendor: Any) -> None:
     """The skyline by a river resembles its own mirror image; without the water it does not."""
-    picture = painted(vendor, "a city by the river at dusk", width=256, height=256).mean(axis=2)
+    picture = paint(vendor, "a city by the river at dusk", width=256, height=256).mean(axis=2)
     rows = range(130, 160)
     likeness = max(
         np.corrcoef(picture[row - 60 : row - 5].ravel(), picture[row + 5 : row + 60][::-1].ravel())[0, 1]
@@ -87,32 +87,32 @@ def test_water_mirrors_what_stands_behind_it(vendor: Any) -> None:
 
 def test_snow_and_fog_whiten_and_storms_darken(vendor: Any) -> None:
     """Winter is bright and not green, fog takes contrast from the distance, and a storm takes light from the sky."""
-    summer, winter = (ground(painted(vendor, f"hills in {season} at noon")) for season in ("summer", "winter"))
+    summer, winter = (ground(paint(vendor, f"hills in {season} at noon")) for season in ("summer", "winter"))
     assert winter.mean() > summer.mean() + 0.1
     assert colour(winter)[2] > colour(winter)[1]
     assert colour(summer)[1] > colour(summer)[2]
-    clear, foggy = (painted(vendor, f"mountains at noon, {air}", 3)[50:90] for air in ("clear", "thick fog"))
+    clear, foggy = (paint(vendor, f"mountains at noon, {air}", 3)[50:90] for air in ("clear", "thick fog"))
     assert foggy.std() < clear.std()
-    calm, storm = (sky(painted(vendor, f"the sea at noon, {air}")) for air in ("clear", "a storm, no lightning"))
+    calm, storm = (sky(paint(vendor, f"the sea at noon, {air}")) for air in ("clear", "a storm, no lightning"))
     assert storm.mean() < calm.mean()
 
 
 def test_named_colours_stain_the_light(vendor: Any) -> None:
     """A red and a blue version of a scene lean to their colours."""
-    red, blue = (colour(sky(painted(vendor, f"a {name} dawn over the sea"))) for name in ("red", "blue"))
+    red, blue = (colour(sky(paint(vendor, f"a {name} dawn over the sea"))) for name in ("red", "blue"))
     assert red[0] - red[2] > blue[0] - blue[2] + 0.2
 
 
 def test_figures_stand_dark_against_the_light(vendor: Any) -> None:
     """A horse at dusk puts dark pixels where a meadow without it has none."""
     for kind in ("horse", "man", "castle", "elephant", "tree"):
-        picture = painted(vendor, f"a {kind} on the beach at sunset", 4).max(axis=2)
+        picture = paint(vendor, f"a {kind} on the beach at sunset", 4).max(axis=2)
         assert (picture[64:105] < 0.18).sum() > 40, kind
 
 
 def test_figure_takes_the_colour_named_before_it(vendor: Any) -> None:
     """A red and a green balloon differ in their own colours, not in the sky's."""
-    red, green = (painted(vendor, f"a {name} balloon over the hills at noon", 4) for name in ("red", "green"))
+    red, green = (paint(vendor, f"a {name} balloon over the hills at noon", 4) for name in ("red", "green"))
     assert ((red[..., 0] - red[..., 1]) > 0.2).sum() > 30
     assert ((green[..., 1] - green[..., 0]) > 0.05).sum() > ((red[..., 1] - red[..., 0]) > 0.05).sum() / 2
 
@@ -123,7 +123,7 @@ def test_every_word_can_be_painted(vendor: Any) -> None:
 
     tables = (vocabulary.PLACES, vocabulary.FIGURES, vocabulary.CONDITIONS, vocabulary.SKIES, vocabulary.SEASONS)
     for meaning in sorted({meaning for table in tables for meaning in table.values()}):
-        assert painted(vendor, f"two {meaning}", 1, 97, 64).std() > 0.01, meaning
+        assert paint(vendor, f"two {meaning}", 1, 97, 64).std() > 0.01, meaning
 
 
 def test_words_are_read_with_synonyms_plurals_and_negations() -> None:

@@ -42,7 +42,7 @@ def png(picture: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def ended(vendor: Any, id_: str) -> dict[str, Any]:
+def poll_to_end(vendor: Any, id_: str) -> dict[str, Any]:
     """Poll an enlargement until it has ended."""
     while True:
         task: dict[str, Any] = vendor.client.get(f"/v1/upscales/{id_}").json()
@@ -74,7 +74,7 @@ def test_enlarged_picture_has_sharper_edges_than_an_interpolated_one(vendor: Any
     """The edges of a drawing that was made small are much steeper than cubic interpolation makes them."""
     original = drawing(96 * scale)
     small = original.resize((96, 96), Image.Resampling.BOX)
-    task = ended(vendor, vendor.post("/v1/upscales", {"image": uri(png(small)), "scale": scale}).json()["id"])
+    task = poll_to_end(vendor, vendor.post("/v1/upscales", {"image": uri(png(small)), "scale": scale}).json()["id"])
     assert task["status"] == "succeeded"
     assert task["usage"] == {"megapixels": 0.009216}
     assert (task["result"]["width"], task["result"]["mime_type"]) == (96 * scale, "image/png")
@@ -102,7 +102,7 @@ def test_tiles_have_no_seams() -> None:
 def test_clip_keeps_its_frames_and_their_rate(vendor: Any, tmp_path: Path) -> None:
     """Every frame of a clip is enlarged, and charged by the pixels that were given."""
     body = {"video": uri(clip(tmp_path, 4), "video/mp4")}
-    task = ended(vendor, vendor.post("/v1/upscales", body).json()["id"])
+    task = poll_to_end(vendor, vendor.post("/v1/upscales", body).json()["id"])
     assert task["usage"] == {"megapixels": round(4 * 64 * 64 / 1e6, 6)}
     path = tmp_path / "large.mp4"
     path.write_bytes(vendor.client.get(task["result"]["url"]).content)
@@ -121,9 +121,9 @@ def test_cancelled_enlargement_stops_at_its_next_tile(vendor: Any) -> None:
     id_ = vendor.post("/v1/upscales", {"image": large, "scale": 2}).json()["id"]
     assert vendor.client.delete(f"/v1/upscales/{id_}").json()["status"] == "cancelled"
     small = {"image": uri(png(drawing(16)))}
-    after = ended(vendor, vendor.post("/v1/upscales", small).json()["id"])
+    after = poll_to_end(vendor, vendor.post("/v1/upscales", small).json()["id"])
     assert after["status"] == "succeeded"
-    assert ended(vendor, id_)["result"] is None
+    assert poll_to_end(vendor, id_)["result"] is None
 
 
 def test_network_asks_after_each_tile_whether_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ time.sleep(1000)
 """
 
 
-async def _started(tmp_path: Path, how: str) -> tuple[Child, asyncio.StreamReader, asyncio.StreamWriter]:
+async def _start(tmp_path: Path, how: str) -> tuple[Child, asyncio.StreamReader, asyncio.StreamWriter]:
     (tmp_path / "speaks.py").write_text(_SPEAKS)
     folder = tmp_path / "own"
     program = Program("speaks", (how,), {"PYTHONPATH": str(tmp_path), "TMPDIR": str(folder)}, folder=folder)
@@ -65,7 +65,7 @@ def test_processes_started_by_a_child_end_with_it(tmp_path: Path, run: Run) -> N
     """When it ends by itself, and nobody has asked it to; its folder is removed."""
 
     async def check() -> None:
-        child, reader, writer = await _started(tmp_path, "starts another")
+        child, reader, writer = await _start(tmp_path, "starts another")
         other = int(await reader.read())
         ended = await asyncio.wait_for(asyncio.shield(child.exited), 20)
         assert ended == Exit(None, 4)
@@ -81,7 +81,7 @@ def test_child_gives_way_to_the_server(tmp_path: Path, run: Run) -> None:
     """Processors that are short go to the process that answers everybody."""
 
     async def check() -> None:
-        child, _, writer = await _started(tmp_path, "waits")
+        child, _, writer = await _start(tmp_path, "waits")
         own = os.getpriority(os.PRIO_PROCESS, 0)
         assert os.getpriority(os.PRIO_PROCESS, child.pid) == min(own + NICENESS, 19)
         child.tree.give_way(2 * NICENESS)
@@ -96,8 +96,8 @@ def test_child_gives_way_to_the_server(tmp_path: Path, run: Run) -> None:
 def test_exit_reason_is_the_true_one(tmp_path: Path, run: Run) -> None:
     """A signal and the last words; the first reason we gave; a SIGKILL that was not ours means memory."""
 
-    async def ended(how: str, end: Any) -> Exit:
-        child, _, writer = await _started(tmp_path, how)
+    async def end_child(how: str, end: Any) -> Exit:
+        child, _, writer = await _start(tmp_path, how)
         end(child)
         exit_ = await asyncio.wait_for(asyncio.shield(child.exited), 20)
         await child.end("too late to be the reason")
@@ -105,10 +105,10 @@ def test_exit_reason_is_the_true_one(tmp_path: Path, run: Run) -> None:
         return exit_
 
     async def check() -> None:
-        assert await ended("dies", lambda _: None) == Exit("SIGSEGV", -11, None, "last words")
-        killed = await ended("waits", lambda child: (child.kill("it was slow"), child.kill("another reason")))
+        assert await end_child("dies", lambda _: None) == Exit("SIGSEGV", -11, None, "last words")
+        killed = await end_child("waits", lambda child: (child.kill("it was slow"), child.kill("another reason")))
         assert killed == Exit("SIGKILL", -9, "it was slow")
-        foreign = await ended("waits", lambda child: os.kill(child.pid, 9))
+        foreign = await end_child("waits", lambda child: os.kill(child.pid, 9))
         assert foreign == Exit("SIGKILL", -9, None, is_out_of_memory=True)
 
     run(check())
@@ -118,10 +118,10 @@ def test_child_is_given_time_to_end_by_itself(tmp_path: Path, run: Run) -> None:
     """Asked by a signal it ends by that; a child that does not listen is killed for the same reason."""
 
     async def check() -> None:
-        child, _, writer = await _started(tmp_path, "waits")
+        child, _, writer = await _start(tmp_path, "waits")
         assert await child.end("the server ends", by_signal=True) == Exit("SIGTERM", -15, "the server ends")
         writer.close()
-        deaf, _, writer = await _started(tmp_path, "waits")
+        deaf, _, writer = await _start(tmp_path, "waits")
         assert await deaf.end("the server ends", 0.01) == Exit("SIGKILL", -9, "the server ends")
         writer.close()
 
@@ -134,7 +134,7 @@ def test_child_sees_no_secret_of_ours(tmp_path: Path, run: Run, monkeypatch: pyt
     monkeypatch.setenv("FAIRLEAD_SECRET_KEY", "secret")
 
     async def check() -> None:
-        child, reader, writer = await _started(tmp_path, "tells")
+        child, reader, writer = await _start(tmp_path, "tells")
         told = json.loads(await reader.read(2**16))
         assert set(told["environment"]) <= {"LANG", "LC_ALL", "LC_CTYPE", "PATH", "PYTHONPATH", "TMPDIR"}
         assert told["folder"] == str(tmp_path / "own")

@@ -32,7 +32,7 @@ def plain(partner: FakePartner) -> Provider:
     return replace(load_provider(provider_text(partner.url, repeats_safely=False), "fake.toml"), retry=_SOON)
 
 
-def sent(provider: Provider, call: str = "json", *secrets: Secret) -> tuple[Outcome | Accepted, list[float]]:
+def send_order(provider: Provider, call: str = "json", *secrets: Secret) -> tuple[Outcome | Accepted, list[float]]:
     """Send one order on the whole way; what became of it, and the pauses before further tries."""
 
     async def send() -> tuple[Outcome | Accepted, list[float]]:
@@ -52,7 +52,7 @@ def failure(reading: Outcome | Accepted) -> Failed:
 def test_transient_refusal_is_tried_again(plain: Provider, partner: FakePartner, status: int) -> None:
     """What the partner says no to for a moment is sent again, with the same bytes and no more than told."""
     partner.script("/json", reply(status), reply(status), reply(200, b'{"a":1}'))
-    reading, pauses = sent(plain)
+    reading, pauses = send_order(plain)
     assert isinstance(reading, Completed)
     assert (len(pauses), [request.body for request in partner.requests("/json")]) == (2, [b"{}"] * 3)
 
@@ -60,7 +60,7 @@ def test_transient_refusal_is_tried_again(plain: Provider, partner: FakePartner,
 def test_number_of_tries_is_bounded(plain: Provider, partner: FakePartner) -> None:
     """After the tries of the provider file the last failure stands."""
     partner.script("/json", reply(503))
-    reading, pauses = sent(plain)
+    reading, pauses = send_order(plain)
     assert reading == Failed(ProviderError(upstream=Upstream(503)), 503, Reached.REFUSED)
     assert (len(pauses), len(partner.requests())) == (2, 3)
 
@@ -78,21 +78,21 @@ def test_work_that_may_have_been_done_is_not_sent_again(
     """What will not change, and what the partner may have worked on, is sent once."""
     hasty = replace(plain.calls[call], timeout=1.0)
     partner.script(f"/{call}", behaviour)
-    reading, pauses = sent(replace(plain, calls={call: hasty}), call)
+    reading, pauses = send_order(replace(plain, calls={call: hasty}), call)
     assert isinstance(reading, Failed)
     assert (pauses, len(partner.requests())) == ([], 1)
 
 
 def test_failed_connection_is_tried_again(plain: Provider) -> None:
     """A connection that could not be made may be tried again: nothing was sent."""
-    reading, pauses = sent(plain.at("http://127.0.0.1:1"))
+    reading, pauses = send_order(plain.at("http://127.0.0.1:1"))
     assert (failure(reading).reached, len(pauses)) == (Reached.NOTHING, 2)
 
 
 def test_broken_connection_is_tried_again_under_an_idempotency_key(patient: Provider, partner: FakePartner) -> None:
     """Under its idempotency key an order may go again even where it may have been taken."""
     partner.script("/json", drop(), half(b"{", 9), reply(200, b'{"a":1}'))
-    reading, _ = sent(patient)
+    reading, _ = send_order(patient)
     assert isinstance(reading, Completed)
     assert [request.headers["idempotency-key"] for request in partner.requests()] == ["the-key"] * 3
 
@@ -102,21 +102,21 @@ def test_broken_connection_is_tried_again_under_an_idempotency_key(patient: Prov
 def test_later_refusal_leaves_an_earlier_try_unknown(patient: Provider, partner: FakePartner, then: Behaviour) -> None:
     """Where one try may have been taken, nothing is certain any more: no other provider may be asked."""
     partner.script("/json", drop(), then)
-    assert failure(sent(patient)[0]).reached is Reached.UNKNOWN
+    assert failure(send_order(patient)[0]).reached is Reached.UNKNOWN
 
 
 @pytest.mark.req("R-24")
 def test_timeout_is_not_repeated(patient: Provider, partner: FakePartner) -> None:
     """A caller waits for one time-out, not for three."""
     partner.script("/hasty", hang())
-    assert sent(patient, "hasty") == (Failed(ProviderTimeout(), None, Reached.UNKNOWN), [])
+    assert send_order(patient, "hasty") == (Failed(ProviderTimeout(), None, Reached.UNKNOWN), [])
 
 
 @pytest.mark.parametrize(("told", "at_least"), [("1", 1.0), ("0", 1.0)])
 def test_retry_after_is_honoured(plain: Provider, partner: FakePartner, told: str, at_least: float) -> None:
     """`Retry-After` is honoured where there is patience for it."""
     partner.script("/json", reply(429, Retry_After=told), reply())
-    reading, pauses = sent(plain)
+    reading, pauses = send_order(plain)
     assert isinstance(reading, Completed)
     assert pauses == [at_least]
 
@@ -125,13 +125,13 @@ def test_wait_beyond_our_patience_ends_the_call(plain: Provider, partner: FakePa
     """A partner that wants more patience than there is is not asked again: its words go to the caller."""
     partner.script("/json", reply(429, Retry_After="2"))
     full = ServiceUnavailable("The provider is at capacity.", 2, Upstream(429))
-    assert sent(plain) == (Failed(full, 429, Reached.REFUSED), [])
+    assert send_order(plain) == (Failed(full, 429, Reached.REFUSED), [])
 
 
 def test_pauses_grow_to_their_bound(plain: Provider, partner: FakePartner) -> None:
     """Each pause is at most twice the one before, at least half of that, and never above the bound."""
     partner.script("/json", reply(503))
-    _, pauses = sent(replace(plain, retry=Retry(times=5, first=0.01, at_most=0.04)))
+    _, pauses = send_order(replace(plain, retry=Retry(times=5, first=0.01, at_most=0.04)))
     for pause, most in zip(pauses, [0.01, 0.02, 0.04, 0.04, 0.04], strict=True):
         assert most / 2 <= pause <= most
 
@@ -158,7 +158,7 @@ def test_other_credential_serves_during_a_cooldown(plain: Provider, partner: Fak
 def test_further_try_takes_the_next_credential(plain: Provider, partner: FakePartner) -> None:
     """A further try takes the next credential in turn."""
     partner.script("/json", reply(503), reply())
-    assert isinstance(sent(plain, "json", *_TWICE)[0], Completed)
+    assert isinstance(send_order(plain, "json", *_TWICE)[0], Completed)
     assert {request.headers["authorization"] for request in partner.requests()} == {"Bearer first", "Bearer second"}
 
 
@@ -168,7 +168,7 @@ def test_refused_credential_is_replaced_by_the_next(
 ) -> None:
     """A partner that does not want one of our credentials, or not now, is shown the next one at once."""
     partner.script("/json", behaviour, reply(200, b'{"a":1}'))
-    reading, pauses = sent(plain, "json", *_TWICE)
+    reading, pauses = send_order(plain, "json", *_TWICE)
     assert isinstance(reading, Completed)
     assert pauses == [0.0]
     assert len({request.headers["authorization"] for request in partner.requests("/json")}) == 2
@@ -178,14 +178,14 @@ def test_refused_credential_is_replaced_by_the_next(
 def test_refused_credentials_end_the_call(plain: Provider, partner: FakePartner, status: int) -> None:
     """When every credential was refused, the call has failed: nothing changes by asking again."""
     partner.script("/json", reply(status))
-    reading, pauses = sent(plain, "json", *_TWICE)
+    reading, pauses = send_order(plain, "json", *_TWICE)
     assert (failure(reading).upstream_status, pauses, len(partner.requests())) == (status, [0.0], 2)
 
 
 def test_cooldown_between_tries_keeps_the_partners_answer(plain: Provider, partner: FakePartner) -> None:
     """A credential that begins to cool down between two tries does not change what the caller is told."""
     partner.script("/json", reply(503))
-    reading, _ = sent(replace(plain, cooldown=Cooldown(after=1, seconds=60)))
+    reading, _ = send_order(replace(plain, cooldown=Cooldown(after=1, seconds=60)))
     assert reading == Failed(ProviderError(upstream=Upstream(503)), 503, Reached.REFUSED)
     assert len(partner.requests()) == 1
 
@@ -240,7 +240,7 @@ def order_with(our: PartnerClient, text: str) -> Order:
 def test_accepted_task_is_not_submitted_again(plain: Provider, partner: FakePartner) -> None:
     """A handle ends the tries, and tells which credential the work was taken under."""
     partner.script("/tasks", reply(503), reply_json({"id": "t1"}))
-    reading, pauses = sent(plain, "task", Secret("first"))
+    reading, pauses = send_order(plain, "task", Secret("first"))
     assert isinstance(reading, Accepted)
     assert (reading.handle, len(pauses)) == ("t1", 1)
     assert len(reading.credential) == 12

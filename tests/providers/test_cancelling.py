@@ -132,7 +132,7 @@ def _with_exchange(
     return asyncio.run(run())
 
 
-def _cancelled(provider: Provider, call: str, handle: str = "t1", **options: Any) -> bool:
+def _cancel(provider: Provider, call: str, handle: str = "t1", **options: Any) -> bool:
     """Cancel work of a call, and tell whether it was agreed to."""
 
     def cancel(our: PartnerClient) -> Any:
@@ -146,11 +146,11 @@ def _cancelled(provider: Provider, call: str, handle: str = "t1", **options: Any
 def test_only_calls_whose_file_says_so_can_be_cancelled(kind: Provider) -> None:
     """Only a call whose file says so can be cancelled; nobody asks a stranger."""
 
-    def known(our: PartnerClient) -> list[tuple[bool, bool]]:
+    def is_cancellable(our: PartnerClient) -> list[tuple[bool, bool]]:
         pairs = [("kind", call) for call in kind.calls] + [("kind", "other"), ("gone", "posted")]
         return [(our.exchange.can_cancel(*pair), our.exchange.answers_bytes(*pair)) for pair in pairs]
 
-    assert _with_exchange(kind, known) == [
+    assert _with_exchange(kind, is_cancellable) == [
         *[(False, True), (True, False), (True, False), (True, False), (False, False)],
         *[(False, False), (False, False)],
     ]
@@ -160,7 +160,7 @@ def test_only_calls_whose_file_says_so_can_be_cancelled(kind: Provider) -> None:
 def test_cancellation_is_passed_on_once(kind: Provider, partner: FakePartner) -> None:
     """The partner is asked once, with our credential and fixed headers, and with no body there is no type of one."""
     partner.script("/base/a-model/a%2Fb/stop", reply(204, b""))
-    assert _cancelled(kind, "posted", "a/b")
+    assert _cancel(kind, "posted", "a/b")
     (request,) = partner.requests()
     headers = request.headers
     assert (request.method, request.body, headers["content-length"]) == ("POST", b"", "0")
@@ -174,7 +174,7 @@ def test_cancellation_follows_the_partners_address(kind: Provider, partner: Fake
     """A path may go on behind an address the partner gave, and a body is filled in like that of a poll."""
     partner.script("/t/1/cancel", reply_json({"status": "requested"}, 202))
     handle = f'{{"id":"a\\"b","url":"{partner.url}/t/1"}}'
-    assert _cancelled(kind, "told", handle, trusted=[partner.url])
+    assert _cancel(kind, "told", handle, trusted=[partner.url])
     (request,) = partner.requests()
     assert (request.method, request.target, request.body) == ("PUT", "/t/1/cancel", b'{"task":"a\\"b"}')
     assert request.headers["content-type"] == "application/json"
@@ -182,7 +182,7 @@ def test_cancellation_follows_the_partners_address(kind: Provider, partner: Fake
 
 def test_cancellation_never_shows_our_credential_to_a_stranger(kind: Provider, partner: FakePartner) -> None:
     """An address outside the hosts of the file is not gone to."""
-    assert not _cancelled(kind, "told", '{"id":"a","url":"https://evil.example/t"}')
+    assert not _cancel(kind, "told", '{"id":"a","url":"https://evil.example/t"}')
     assert partner.requests() == []
 
 
@@ -198,14 +198,14 @@ def test_cancellation_never_shows_our_credential_to_a_stranger(kind: Provider, p
 def test_refused_cancellation_is_no_agreement(kind: Provider, partner: FakePartner, answer: Behaviour) -> None:
     """What is not a 2xx is no agreement, nothing is raised, and the partner is not pestered."""
     partner.script("/base/a-model/t1/stop", answer)
-    assert not _cancelled(kind, "posted")
+    assert not _cancel(kind, "posted")
     assert len(partner.requests()) == 1
 
 
 def test_unreachable_partner_agrees_to_nothing(kind: Provider) -> None:
     """A partner nobody can reach agrees to nothing, and that is all."""
-    assert not _cancelled(kind.at("http://127.0.0.1:1"), "posted")
-    assert not _cancelled(kind.at("http://127.0.0.1:1"), "deleted")
+    assert not _cancel(kind.at("http://127.0.0.1:1"), "posted")
+    assert not _cancel(kind.at("http://127.0.0.1:1"), "deleted")
 
 
 def test_wait_for_a_cancellation_is_bounded(
@@ -214,7 +214,7 @@ def test_wait_for_a_cancellation_is_bounded(
     """The answer is waited for no longer than that of a poll."""
     monkeypatch.setattr(exchange, "_POLL_ANSWER_SECONDS", 0.05)
     partner.script("/base/a-model/t1/stop", hang())
-    assert not _cancelled(kind, "posted")
+    assert not _cancel(kind, "posted")
 
 
 @pytest.mark.parametrize(("call", "handle"), [("sound", "t1"), ("steadfast", "t1"), ("told", "t1"), ("told", "{}")])
@@ -222,7 +222,7 @@ def test_call_that_cannot_be_cancelled_is_not_asked_about(
     kind: Provider, partner: FakePartner, call: str, handle: str
 ) -> None:
     """A call without a word for it, or a handle that cannot be read, leads to no request at all."""
-    assert not _cancelled(kind, call, handle)
+    assert not _cancel(kind, call, handle)
     assert partner.requests() == []
 
 
@@ -248,22 +248,22 @@ def test_work_is_cancelled_under_its_own_credential(kind: Provider, partner: Fak
         "Bearer first",
         "Bearer theirs",
     ]
-    assert not _cancelled(kind, "posted", secrets=())
+    assert not _cancel(kind, "posted", secrets=())
     assert len(partner.requests()) == 3
 
 
 def test_malformed_credential_cancels_nothing(kind: Provider, partner: FakePartner) -> None:
     """Where our credential cannot be shown nothing is sent, and nothing is raised."""
     paired = replace(kind, auth=Auth(Scheme.PAIR, ("X-Id", "X-Secret")))
-    assert not _cancelled(paired, "posted", secrets=[Secret("no-colon")])
-    assert not _cancelled(paired, "deleted", secrets=[Secret("no-colon")])
+    assert not _cancel(paired, "posted", secrets=[Secret("no-colon")])
+    assert not _cancel(paired, "deleted", secrets=[Secret("no-colon")])
     assert partner.requests() == []
 
 
 def test_work_is_looked_at_before_it_is_deleted(kind: Provider, partner: FakePartner) -> None:
     """Where cancelling is a DELETE, the work is looked at first, and deleted while it goes on."""
     partner.script("/base/things/t1", _RUNNING, reply(204, b""))
-    assert _cancelled(kind, "deleted")
+    assert _cancel(kind, "deleted")
     assert [request.method for request in partner.requests("/base/things/t1")] == ["GET", "DELETE"]
 
 
@@ -279,7 +279,7 @@ def test_work_is_looked_at_before_it_is_deleted(kind: Provider, partner: FakePar
 def test_late_cancellation_leaves_the_result(kind: Provider, partner: FakePartner, seen: Behaviour) -> None:
     """Work that has ended is left as it is: its result is to be paid, and to be had."""
     partner.script("/base/things/t1", seen)
-    assert _cancelled(kind, "deleted")
+    assert _cancel(kind, "deleted")
     assert [request.method for request in partner.requests()] == ["GET"]
 
 
@@ -287,7 +287,7 @@ def test_late_cancellation_leaves_the_result(kind: Provider, partner: FakePartne
 def test_work_that_cannot_be_seen_is_not_deleted(kind: Provider, partner: FakePartner, seen: Behaviour) -> None:
     """A look that says nothing of the work is no reason to delete it; the request may be passed on again."""
     partner.script("/base/things/t1", seen)
-    assert not _cancelled(kind, "deleted")
+    assert not _cancel(kind, "deleted")
     assert {request.method for request in partner.requests()} == {"GET"}
 
 
@@ -297,7 +297,7 @@ def test_cancelled_work_ends_as_cancelled(kind: Provider, partner: FakePartner, 
     """Work that was cancelled ends as cancelled, with the status of the poll that said so."""
     partner.script("/base/a-model/t1/stop", reply())
     partner.script("/base/tasks/t1", _RUNNING, _RUNNING, reply_json({"state": state}))
-    assert _followed(kind, "posted") == Failed(Cancelled(), 200, Reached.ACCEPTED)
+    assert _follow(kind, "posted") == Failed(Cancelled(), 200, Reached.ACCEPTED)
 
 
 @pytest.mark.req("R-35")
@@ -305,10 +305,10 @@ def test_finished_work_survives_a_cancellation(kind: Provider, partner: FakePart
     """A partner that agreed to stop and finished all the same has finished."""
     partner.script("/base/a-model/t1/stop", reply())
     partner.script("/base/tasks/t1", _RUNNING, _RUNNING, reply_json({"state": "done"}))
-    assert isinstance(_followed(kind, "posted"), Completed)
+    assert isinstance(_follow(kind, "posted"), Completed)
 
 
-def _followed(provider: Provider, call: str) -> Outcome:
+def _follow(provider: Provider, call: str) -> Outcome:
     """Follow work that is cancelled meanwhile."""
 
     async def follow(our: PartnerClient) -> Outcome:

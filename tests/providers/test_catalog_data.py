@@ -10,7 +10,7 @@ from catalog_samples import (
     SAMPLES,
     Sample,
     asked_for,
-    planned,
+    plan_call,
     sample_files,
     samples,
     shipped_catalog,
@@ -100,14 +100,14 @@ def test_estimate_of_a_model_begins_above_nothing() -> None:
 @every_leg
 def test_every_leg_costs_something(sample: Sample, leg: Leg) -> None:
     """Each sample is held a price for on each leg, below what a day's work costs."""
-    hold = planned(sample, leg).hold
+    hold = plan_call(sample, leg).hold
     assert 0 < hold < 10_000_000_000
 
 
 @every_leg
 def test_every_leg_sends_one_json_object(sample: Sample, leg: Leg) -> None:
     """What is sent is an object with each field once, and nothing of a sample that can be said is dropped."""
-    plan = planned(sample, leg)
+    plan = plan_call(sample, leg)
     pairs: list[tuple[str, Any]] = json.loads(plan.body, object_pairs_hook=lambda found: found)
     assert len({name for name, _ in pairs}) == len(pairs)
     assert plan.dropped == () or (sample.model.id, leg.provider) in _SAY_LESS
@@ -116,7 +116,7 @@ def test_every_leg_sends_one_json_object(sample: Sample, leg: Leg) -> None:
 @every_leg
 def test_forms_of_the_samples_upload_inline_files(sample: Sample, leg: Leg) -> None:
     """Samples whose pictures go into a form hold them themselves, so that the catalog runs without the internet."""
-    plan = planned(sample, leg)
+    plan = plan_call(sample, leg)
     form = _PROVIDERS[leg.provider].calls[plan.call].form
     body = json.loads(plan.body)
     files = [value for part in (form.files if form else ()) for _, value in find_all(body, part.at)]

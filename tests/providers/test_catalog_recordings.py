@@ -141,12 +141,12 @@ def test_every_documented_answer_is_understood(name: str, recording: Recording) 
     if isinstance(reading, Completed):
         assert reading.content == recording.reply().content
     if isinstance(reading, Failed):
-        assert _told(reading.fault) == _wanted(expected, _told(reading.fault))
+        assert _spell_fault(reading.fault) == _complete_expected(expected, _spell_fault(reading.fault))
         assert reading.upstream_status == recording.status
         assert (reading.reached is Reached.ACCEPTED) == (recording.stage != "submit")
 
 
-def _told(fault: Fault) -> dict[str, Any]:
+def _spell_fault(fault: Fault) -> dict[str, Any]:
     """What a caller is told, as a recording spells it."""
     told: dict[str, Any] = {"bucket": bucket(fault), "subject": None}
     match fault:
@@ -163,7 +163,7 @@ def _told(fault: Fault) -> dict[str, Any]:
     return told
 
 
-def _wanted(expected: Expected, told: Mapping[str, Any]) -> dict[str, Any]:
+def _complete_expected(expected: Expected, told: Mapping[str, Any]) -> dict[str, Any]:
     """What a recording says, completed with what it leaves open."""
     said = {name: getattr(expected, name) for name in ("reason", "field", "retry_after")}
     given = {name: value for name, value in said.items() if value is not None}

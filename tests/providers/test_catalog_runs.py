@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from catalog_queue import compare_queued
-from catalog_run import Made, run_calls, run_catalog, unsampled
+from catalog_run import Made, models_without_samples, run_calls, run_catalog
 from catalog_samples import Call, calls
 from fairlead.domain.assets.links import links_in
 from fairlead.domain.catalog.models import Model
@@ -28,10 +28,10 @@ _INLINE: Final = {"gemini-interactions", "openai", "veo"}
 def test_every_model_of_the_catalog_runs(tmp_path: Path) -> None:
     """Every model completes over every leg, is priced, and is described by its output schema; the books add up."""
     made = run_catalog(tmp_path / "data")
-    assert unsampled() == []
+    assert models_without_samples() == []
     assert [one.row() for one in made if not one.is_well] == []
     completed = [one for one in made if one.call.leg is not None]
-    assert [(one.row(), problem) for one in completed if (problem := _misdescribed(one))] == []
+    assert [(one.row(), problem) for one in completed if (problem := _mismatch(one))] == []
     native = [one for one in completed if one.call.leg is one.call.model.native]
     assert [one.row() for one in native if not _is_ours(one)] == []
 
@@ -84,9 +84,9 @@ def _asking(value: Any, words: str) -> Any:
     return value
 
 
-def _misdescribed(made: Made) -> str | None:
+def _mismatch(made: Made) -> str | None:
     """Why a result is not what the model's schema document promises; alternates' raw answers promise nothing."""
-    described = _described(made.call.model)
+    described = _described_results(made.call.model)
     if made.call.leg is not made.call.model.native or described is None:
         return None
     media_type, schema = described
@@ -98,7 +98,7 @@ def _misdescribed(made: Made) -> str | None:
     return next((f"{error.instance_path}: {error.message}"[:200] for error in errors), None)
 
 
-def _described(model: Model) -> tuple[str, Any] | None:
+def _described_results(model: Model) -> tuple[str, Any] | None:
     """The media type of a model's results, and their schema where they are JSON that is described."""
     document = json.loads(model.openapi.content)
     content = document["paths"][f"/v2/models/{model.id}"]["post"]["responses"]["200"].get("content")

@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from cases import for_each
-from catalog_samples import Sample, planned, samples, shipped_catalog, shipped_providers
+from catalog_samples import Sample, plan_call, samples, shipped_catalog, shipped_providers
 from document_reading import answer_reader
 from fairlead.domain.catalog.models import Leg
 from fairlead.domain.faults import (
@@ -42,7 +42,7 @@ from fairlead.providers.health import Healths
 from fairlead.providers.spec import Call, Protocol, Provider, Retry
 from fairlead.server.installation import LOCAL, Partners, partners
 from fairlead.server.settings import Settings
-from servers import killed_at_last
+from servers import kill_at_last
 
 _TASK_SECONDS: Final = "0.02"
 _SLOW_SECONDS: Final = "600"
@@ -156,7 +156,7 @@ class World:
         async with answer_reader() as answers:
             exchange = Exchange(providers, transport, credentials, answers)
             attempts = Attempts(exchange, credentials, Healths(lambda *_: None))
-            plan = planned(case.sample, case.leg)
+            plan = plan_call(case.sample, case.leg)
             order = Order(plan.provider, plan.call, plan.name, plan.body, "0198f000-0000-7000-8000-000000000001")
             try:
                 yield exchange, attempts, order
@@ -180,7 +180,7 @@ every_stoppable = pytest.mark.parametrize(
 @contextmanager
 def _running(task_seconds: str) -> Iterator[World]:
     command = [sys.executable, "-m", "fairlead_partners.simulator", "--task-seconds", task_seconds]
-    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process, killed_at_last(process):
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process, kill_at_last(process):
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("listening on ").strip()
         with httpx.Client(base_url=url) as control:

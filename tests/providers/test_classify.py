@@ -47,7 +47,7 @@ def _reply(status: int = 200, document: Any = None, content_type: str = "applica
     return Reply(status, {"content-type": content_type, **headers}, content)
 
 
-def _answered(call: str, reply: Reply) -> Any:
+def _classify_answer(call: str, reply: Reply) -> Any:
     return classify_answer(_PROVIDER, _PROVIDER.calls[call], read_here(reply))
 
 
@@ -57,18 +57,18 @@ def _polling() -> Polling:
     return polling
 
 
-def _polled(reply: Reply) -> Any:
+def _classify_poll(reply: Reply) -> Any:
     return classify_poll(_PROVIDER, _PROVIDER.calls["task"], _polling(), read_here(reply))
 
 
 def _fault(call: str, reply: Reply) -> Fault:
-    reading = _answered(call, reply)
+    reading = _classify_answer(call, reply)
     assert isinstance(reading, Failed), reading
     assert reading.upstream_status == reply.status
     return reading.fault
 
 
-def _failed(code: str, status: int = 400, **more: str) -> Reply:
+def _failure_reply(code: str, status: int = 400, **more: str) -> Reply:
     return _reply(status, {"error": {"code": code, **more}})
 
 
@@ -76,7 +76,7 @@ def _failed(code: str, status: int = 400, **more: str) -> Reply:
 @pytest.mark.parametrize("content", [b'{"a":1}', b' {\n"a" : 1.0e0 ,"b":"\\u00e9"}\t', b'{"a":1}\n\n'])
 def test_json_result_is_kept_as_it_came(content: bytes) -> None:
     """Its bytes are the partner's; its content type is that of JSON, which released clients ask for to the letter."""
-    reading = _answered("json", _reply(200, content, "application/json; charset=utf-8"))
+    reading = _classify_answer("json", _reply(200, content, "application/json; charset=utf-8"))
     assert isinstance(reading, Completed)
     assert (reading.content, reading.content_type) == (content, "application/json")
 
@@ -84,7 +84,7 @@ def test_json_result_is_kept_as_it_came(content: bytes) -> None:
 @pytest.mark.req("R-10")
 def test_bytes_keep_their_media_type() -> None:
     """Bytes keep the partner's content type, parameters and all."""
-    reading = _answered("bytes", _reply(200, b"RIFF", "Audio/WAV; rate=44100"))
+    reading = _classify_answer("bytes", _reply(200, b"RIFF", "Audio/WAV; rate=44100"))
     assert isinstance(reading, Completed)
     assert (reading.content, reading.content_type, reading.answer) == (b"RIFF", "Audio/WAV; rate=44100", None)
 
@@ -92,13 +92,13 @@ def test_bytes_keep_their_media_type() -> None:
 @pytest.mark.parametrize("status", [200, 201, 202, 206, 299])
 def test_every_2xx_can_carry_a_result(status: int) -> None:
     """Every 2xx can carry a result."""
-    assert isinstance(_answered("json", _reply(status, {})), Completed)
+    assert isinstance(_classify_answer("json", _reply(status, {})), Completed)
 
 
 def test_vendor_media_type_is_json() -> None:
     """`application/problem+json` and capital letters are JSON too."""
     for content_type in ("application/vnd.fake+json", "Application/JSON"):
-        assert isinstance(_answered("json", _reply(200, {}, content_type)), Completed)
+        assert isinstance(_classify_answer("json", _reply(200, {}, content_type)), Completed)
 
 
 @pytest.mark.req("R-26")
@@ -137,8 +137,8 @@ def test_link_is_recognised_by_its_scheme_alone() -> None:
     What must be there is said by `require`.
     """
     for link in ("http://[", "HTTPS://x", "https://", None):
-        assert isinstance(_answered("picky", _reply(200, {"ok": 1, "url": link})), Completed)
-    assert isinstance(_answered("picky", _reply(200, {"ok": 1})), Completed)
+        assert isinstance(_classify_answer("picky", _reply(200, {"ok": 1, "url": link})), Completed)
+    assert isinstance(_classify_answer("picky", _reply(200, {"ok": 1})), Completed)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_link_is_recognised_by_its_scheme_alone() -> None:
 )
 def test_texts_and_numbers_are_handles(found: Any, handle: str) -> None:
     """Texts and numbers name a task."""
-    assert _answered("task", _reply(202, {"id": found})) == Accepted(handle)
+    assert _classify_answer("task", _reply(202, {"id": found})) == Accepted(handle)
 
 
 _STATUSES: Final[list[tuple[int, Fault]]] = [
@@ -193,9 +193,9 @@ def test_retry_after_of_a_full_partner_is_1_second_to_an_hour(told: str, seconds
 
 def test_first_sign_that_matches_wins() -> None:
     """Signs are looked for in the order of the file: the first that matches decides."""
-    assert isinstance(_fault("json", _failed("refused", 422)), ContentPolicyViolation)
-    assert _fault("json", _failed("late", 400)) == ProviderTimeout(Upstream(400))
-    assert isinstance(_fault("json", _failed("anything", 400)), InvalidInput)
+    assert isinstance(_fault("json", _failure_reply("refused", 422)), ContentPolicyViolation)
+    assert _fault("json", _failure_reply("late", 400)) == ProviderTimeout(Upstream(400))
+    assert isinstance(_fault("json", _failure_reply("anything", 400)), InvalidInput)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_first_sign_that_matches_wins() -> None:
 )
 def test_each_meaning_of_a_sign_is_one_fault(code: str, fault: Fault) -> None:
     """Each meaning is one fault, whatever the status was."""
-    assert _fault("json", _failed(code, 500)) == fault
+    assert _fault("json", _failure_reply(code, 500)) == fault
 
 
 @pytest.mark.req("R-20")
@@ -240,7 +240,7 @@ def test_refusal_without_words_has_no_reason() -> None:
 )
 def test_rejected_field_is_named(param: str, loc: tuple[str | int, ...]) -> None:
     """A partner's validation error passes through: its field as a path, its words, its kind."""
-    reply = _failed("x", 422, param=param, message="no", kind="too_wide")
+    reply = _failure_reply("x", 422, param=param, message="no", kind="too_wide")
     assert _fault("json", reply) == InputRejected((Violation(loc, "no", "too_wide"),), Upstream(422))
 
 
@@ -248,7 +248,7 @@ def test_rejected_field_is_named(param: str, loc: tuple[str | int, ...]) -> None
 def test_rejected_field_is_completed_with_words_and_a_kind() -> None:
     """Where the partner names only the field, the entry is still complete."""
     violation = Violation(("body", "width"), "The provider rejected this value.", "value_error")
-    assert _fault("json", _failed("x", 422, param="width")) == InputRejected((violation,), Upstream(422))
+    assert _fault("json", _failure_reply("x", 422, param="width")) == InputRejected((violation,), Upstream(422))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_rejected_field_is_completed_with_words_and_a_kind() -> None:
 )
 def test_refusal_subject_is_of_the_closed_vocabulary(side: Any, subject: str | None) -> None:
     """The refused side is of the closed vocabulary or absent, also where the provider file says otherwise."""
-    assert _fault("json", _failed("refused", side=side)) == ContentPolicyViolation(subject, Upstream(400))
+    assert _fault("json", _failure_reply("refused", side=side)) == ContentPolicyViolation(subject, Upstream(400))
 
 
 def test_vocabulary_of_subjects_has_ten_values() -> None:
@@ -271,12 +271,12 @@ def test_vocabulary_of_subjects_has_ten_values() -> None:
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_pending_state_keeps_the_task_going(state: str) -> None:
     """The pending states keep the polling going."""
-    assert _polled(_reply(200, {"state": state})) == Pending()
+    assert _classify_poll(_reply(200, {"state": state})) == Pending()
 
 
 def test_finished_task_has_its_result_byte_for_byte() -> None:
     """The answer of the poll that says so is the result, byte for byte."""
-    reading = _polled(_reply(200, b'{"state":"done"  }'))
+    reading = _classify_poll(_reply(200, b'{"state":"done"  }'))
     assert isinstance(reading, Completed)
     assert reading.content == b'{"state":"done"  }'
 
@@ -288,27 +288,29 @@ def test_finished_task_has_its_result_byte_for_byte() -> None:
 def test_task_in_an_unknown_state_has_failed(document: Any) -> None:
     """A state outside the provider file's lists is an answer that cannot be read."""
     unreadable = ProviderError(_UNREADABLE, Upstream(200))
-    assert _polled(_reply(200, document)) == Failed(unreadable, 200, Reached.ACCEPTED)
+    assert _classify_poll(_reply(200, document)) == Failed(unreadable, 200, Reached.ACCEPTED)
 
 
 def test_failed_task_is_the_partners_failure() -> None:
     """A failed task is the partner's failure; a poll itself carries no input that could be rejected."""
-    for reply in (_reply(200, {"state": "failed"}), _reply(404, {}), _failed("anything", 422, param="width")):
+    for reply in (_reply(200, {"state": "failed"}), _reply(404, {}), _failure_reply("anything", 422, param="width")):
         failure = ProviderError(upstream=Upstream(reply.status))
-        assert _polled(reply) == Failed(failure, reply.status, Reached.ACCEPTED)
+        assert _classify_poll(reply) == Failed(failure, reply.status, Reached.ACCEPTED)
 
 
 @pytest.mark.req("R-20")
 def test_task_rejected_for_its_input_keeps_its_reason() -> None:
     """A failed-task poll answered 200 with the reason in its body is the caller's input refused, reason included."""
-    rejected = _polled(_reply(200, {"state": "rejected", "why": "x"}))
+    rejected = _classify_poll(_reply(200, {"state": "rejected", "why": "x"}))
     assert rejected == Failed(InvalidInput("x", Upstream(200, "x")), 200, Reached.ACCEPTED)
 
 
 def test_task_can_be_refused_by_policy() -> None:
     """A task can be refused on content grounds long after it was accepted."""
     refusal = _reply(200, {"state": "failed", "error": {"code": "refused", "side": "picture"}})
-    assert _polled(refusal) == Failed(ContentPolicyViolation("output_image", Upstream(200)), 200, Reached.ACCEPTED)
+    assert _classify_poll(refusal) == Failed(
+        ContentPolicyViolation("output_image", Upstream(200)), 200, Reached.ACCEPTED
+    )
 
 
 @pytest.mark.req("R-20")
@@ -379,7 +381,7 @@ _REPLIES: Final = st.builds(
 @given(st.sampled_from(sorted(_PROVIDER.calls)), _REPLIES)
 def test_every_answer_can_be_read(call: str, reply: Reply) -> None:
     """Reading never raises and always ends in one of its readings, whatever a partner answers."""
-    reading = _answered(call, reply)
+    reading = _classify_answer(call, reply)
     assert isinstance(reading, Completed | Failed | Accepted)
     _is_bounded(reading)
 
@@ -387,7 +389,7 @@ def test_every_answer_can_be_read(call: str, reply: Reply) -> None:
 @given(_REPLIES)
 def test_every_poll_can_be_read(reply: Reply) -> None:
     """The same of polls, which never end in a handle or in the caller's fault."""
-    reading = _polled(reply)
+    reading = _classify_poll(reply)
     assert isinstance(reading, Completed | Failed | Pending)
     _is_bounded(reading)
     assert not (isinstance(reading, Failed) and isinstance(reading.fault, InvalidInput | InputRejected))

@@ -114,15 +114,15 @@ def _polling(name: str = "later") -> Polling:
     return polling
 
 
-def _answered(call: str, document: Any, status: int = 200) -> Any:
+def _classify_answer(call: str, document: Any, status: int = 200) -> Any:
     return classify_answer(_PROVIDER, _call(call), read_here(_reply(document, status)))
 
 
-def _polled(document: Any, status: int = 200, call: str = "later") -> Any:
+def _classify_poll(document: Any, status: int = 200, call: str = "later") -> Any:
     return classify_poll(_PROVIDER, _call(call), _polling(call), read_here(_reply(document, status)))
 
 
-def _resulted(document: Any, status: int = 200) -> Any:
+def _classify_result(document: Any, status: int = 200) -> Any:
     return classify_result(_PROVIDER, _call("later"), read_here(_reply(document, status)))
 
 
@@ -140,7 +140,7 @@ def _resulted(document: Any, status: int = 200) -> Any:
 )
 def test_sign_holds_when_all_its_conditions_do(document: Any, subject: str) -> None:
     """All conditions must hold; the subject is the mapped code, or the sign's own side."""
-    failed = _answered("now", document)
+    failed = _classify_answer("now", document)
     assert isinstance(failed, Failed)
     assert isinstance(failed.fault, ContentPolicyViolation)
     assert failed.fault.subject == subject
@@ -158,12 +158,12 @@ def test_sign_holds_when_all_its_conditions_do(document: Any, subject: str) -> N
 )
 def test_half_a_sign_does_not_hold(document: Any) -> None:
     """Where one condition does not hold the answer is a result."""
-    assert isinstance(_answered("now", document), Completed)
+    assert isinstance(_classify_answer("now", document), Completed)
 
 
 def test_sign_of_one_call_says_nothing_in_another() -> None:
     """A sign limited to some calls says nothing elsewhere."""
-    refused, unknown = _answered("other", {}, 418), _answered("now", {}, 418)
+    refused, unknown = _classify_answer("other", {}, 418), _classify_answer("now", {}, 418)
     assert isinstance(refused.fault, ContentPolicyViolation)
     assert refused.fault.subject == "output_audio"
     assert isinstance(unknown.fault, ProviderError)
@@ -172,27 +172,27 @@ def test_sign_of_one_call_says_nothing_in_another() -> None:
 @pytest.mark.req("R-20", "R-21")
 def test_words_are_found_in_the_first_of_many_places() -> None:
     """Reasons and fields are found in the first of many places."""
-    named = _answered("now", {"problems": [{"words": "too wide", "field": "size.width"}, {"words": "too high"}]})
+    named = _classify_answer("now", {"problems": [{"words": "too wide", "field": "size.width"}, {"words": "too high"}]})
     assert isinstance(named.fault, InputRejected)
     assert (named.fault.violations[0].loc, named.fault.violations[0].msg) == (("body", "size", "width"), "too wide")
-    told = _answered("now", {"problems": [{"words": "no good"}]})
+    told = _classify_answer("now", {"problems": [{"words": "no good"}]})
     assert isinstance(told.fault, InvalidInput)
     assert told.fault.detail == "no good"
-    assert isinstance(_answered("now", {"problems": [1], "items": [{"id": 1}]}), Completed)
+    assert isinstance(_classify_answer("now", {"problems": [1], "items": [{"id": 1}]}), Completed)
 
 
 @pytest.mark.req("R-26")
 def test_every_link_of_a_list_must_be_one() -> None:
     """Every link of a list must be one; what is required must stand in the list somewhere."""
     good = {"id": 1, "url": "https://x.example/a"}
-    assert isinstance(_answered("now", {"items": [good, {"url": None}]}), Completed)
+    assert isinstance(_classify_answer("now", {"items": [good, {"url": None}]}), Completed)
     for items in ([good, {"url": "data:,x"}], [{"url": "https://x.example/a"}], []):
-        assert isinstance(_answered("now", {"items": items}), Failed)
+        assert isinstance(_classify_answer("now", {"items": items}), Failed)
 
 
 def test_parts_of_a_handle_are_kept_together() -> None:
     """All parts are kept together, and read again as they were."""
-    accepted = _answered("later", {"items": [{"id": 17}], "status_url": 'http://x/"y"'}, 202)
+    accepted = _classify_answer("later", {"items": [{"id": 17}], "status_url": 'http://x/"y"'}, 202)
     assert isinstance(accepted, Accepted)
     assert json.loads(accepted.handle) == {"id": "17", "status": 'http://x/"y"'}
     assert read_handle(_call("later"), accepted.handle) == {"id": "17", "status": 'http://x/"y"'}
@@ -219,7 +219,7 @@ def test_plain_handle_is_kept_as_written() -> None:
 )
 def test_handle_without_a_part_is_unreadable(document: Any) -> None:
     """Without every one of its parts work cannot be followed; it may have been taken all the same."""
-    failed = _answered("later", document)
+    failed = _classify_answer("later", document)
     assert isinstance(failed, Failed)
     assert (isinstance(failed.fault, ProviderError), failed.reached) == (True, Reached.UNKNOWN)
 
@@ -227,19 +227,19 @@ def test_handle_without_a_part_is_unreadable(document: Any) -> None:
 @pytest.mark.parametrize("document", [{}, {"done": False}, {"done": None}, {"done": "false"}, {"done": "absent"}])
 def test_absent_status_can_mean_pending(document: Any) -> None:
     """A status that is not there, or false, can mean that the work goes on."""
-    assert _polled(document) == Pending()
+    assert _classify_poll(document) == Pending()
 
 
 @pytest.mark.parametrize("document", [{"done": True}, {"done": "true"}, {"done": 3}])
 def test_statuses_are_compared_as_json_writes_them(document: Any) -> None:
     """Statuses are compared as JSON writes them; the result is asked for where it stands."""
-    assert _polled(document) == Ended()
+    assert _classify_poll(document) == Ended()
 
 
 @pytest.mark.parametrize("document", [{"done": -1}, {"done": "null"}])
 def test_failed_status_of_any_type_is_a_failure(document: Any) -> None:
     """A failed status is the partner's failure, whatever its type."""
-    failed = _polled(document)
+    failed = _classify_poll(document)
     assert (isinstance(failed.fault, ProviderError), failed.fault.detail) == (True, ProviderError().detail)
     assert failed.reached is Reached.ACCEPTED
 
@@ -248,19 +248,19 @@ def test_failed_status_of_any_type_is_a_failure(document: Any) -> None:
 @pytest.mark.parametrize("status", [202, 404])
 def test_pending_http_status_means_pending(document: Any, status: int) -> None:
     """An HTTP status that means pending does, whatever the body says."""
-    assert _polled(document, status) == Pending()
+    assert _classify_poll(document, status) == Pending()
 
 
 def test_sign_of_failure_is_stronger_than_a_pending_status() -> None:
     """A sign is stronger than the status."""
-    failed = _polled({"ended": True}, 202)
+    failed = _classify_poll({"ended": True}, 202)
     assert isinstance(failed.fault, ProviderTimeout)
     assert failed.reached is Reached.ACCEPTED
 
 
 def test_result_is_fetched_where_it_stands() -> None:
     """The answer to the second call is the result, by the same rules as any."""
-    result = _resulted(b'{"a":1 }')
+    result = _classify_result(b'{"a":1 }')
     assert isinstance(result, Completed)
     assert result.content == b'{"a":1 }'
 
@@ -270,7 +270,7 @@ def test_refusal_in_place_of_the_result_is_told() -> None:
     """How work failed may stand only in the answer that should hold its result, whatever its status."""
     words = {"problems": [{"words": "too wide"}]}
     for status in (200, 422):
-        told = _resulted(words, status)
+        told = _classify_result(words, status)
         assert isinstance(told.fault, InvalidInput)
         assert (told.fault.detail, told.reached) == ("too wide", Reached.ACCEPTED)
 
@@ -278,7 +278,7 @@ def test_refusal_in_place_of_the_result_is_told() -> None:
 @pytest.mark.parametrize(("document", "status"), [({}, 404), ({}, 500), ({}, 503), ([], 200), (b"<html>", 200)])
 def test_result_that_cannot_be_had_is_a_failure(document: Any, status: int) -> None:
     """Anything else than a result is the partner's failure, of work that it has taken."""
-    failed = _resulted(document, status)
+    failed = _classify_result(document, status)
     assert isinstance(failed, Failed)
     assert (isinstance(failed.fault, ProviderError), failed.reached) == (True, Reached.ACCEPTED)
 
@@ -304,7 +304,7 @@ def test_result_that_cannot_be_had_is_a_failure(document: Any, status: int) -> N
 )
 def test_failure_says_how_far_the_work_got(call: str, document: Any, status: int, reached: Reached) -> None:
     """A refusal is certain; an answer out of time, or one nobody can read, leaves open whether the work was taken."""
-    failed = _answered(call, document, status)
+    failed = _classify_answer(call, document, status)
     assert isinstance(failed, Failed)
     assert failed.reached is reached
 
@@ -314,7 +314,7 @@ def test_failure_says_how_far_the_work_got(call: str, document: Any, status: int
 @for_each("document", [{}, {"state": "failed"}, {"state": "?"}, {"ended": True}, {"problems": [1]}])
 def test_failed_poll_keeps_the_work_accepted(status: int, document: Any) -> None:
     """Whatever goes wrong after a handle, the partner has the work."""
-    failed = _polled(document, status, "simple")
+    failed = _classify_poll(document, status, "simple")
     assert isinstance(failed, Failed)
     assert failed.reached is Reached.ACCEPTED
 

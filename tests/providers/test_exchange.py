@@ -153,7 +153,7 @@ def test_failed_task_is_not_asked_about_again(partner: FakePartner, ask: Ask) ->
 def test_task_that_never_ends_times_out(provider: Provider, partner: FakePartner) -> None:
     """A task still pending when the file gives up is the partner's time-out; the pauses grow to their bound."""
     partner.script("/tasks/t1", reply_json({"state": "running"}))
-    outcome, pauses = asyncio.run(_followed(provider, every=0.01, slower_by=2.0, at_most_every=0.04, give_up=0.5))
+    outcome, pauses = asyncio.run(_follow(provider, every=0.01, slower_by=2.0, at_most_every=0.04, give_up=0.5))
     assert outcome == Failed(ProviderTimeout(Upstream(200)), 200, Reached.UNDECIDED)
     assert [round(pause, 6) for pause in pauses[:5]] == [0.01, 0.02, 0.04, 0.04, 0.04]
     assert len(pauses) == len(partner.requests("/tasks/t1"))
@@ -170,7 +170,7 @@ def test_work_that_cannot_be_followed_is_an_error(provider: Provider) -> None:
     assert asyncio.run(follow("task")) == Failed(_NOT_CONFIGURED, None, Reached.ACCEPTED)
 
 
-async def _followed(
+async def _follow(
     provider: Provider, *, every: float, slower_by: float, at_most_every: float, give_up: float
 ) -> tuple[object, list[float]]:
     """Follow a task with other pauses, and tell how long the loop was asked to pause each time."""
@@ -184,12 +184,12 @@ async def _followed(
     loop = asyncio.get_running_loop()
     call_later = loop.call_later
 
-    def noted(delay: float, callback: object, *args: object, **options: object) -> object:
+    def note(delay: float, callback: object, *args: object, **options: object) -> object:
         if getattr(callback, "__name__", "") == "_set_result_unless_cancelled":  # what asyncio.sleep schedules
             pauses.append(delay)
         return call_later(delay, callback, *args, **options)  # type: ignore[arg-type]
 
-    loop.call_later = noted  # type: ignore[assignment,method-assign]
+    loop.call_later = note  # type: ignore[assignment,method-assign]
     async with partner_client(patient) as our:
         outcome = await our.exchange.follow(our.order("task"), Work("t1"))
     return outcome, pauses

@@ -141,7 +141,7 @@ def other() -> Iterator[FakePartner]:
         yield running
 
 
-def asked(
+def ask_and_follow(
     provider: Provider, call: str, body: bytes = b"{}", model: str = "a-model", trusted: tuple[str, ...] = ()
 ) -> Outcome:
     """Send one order and follow its work to the end; `trusted` are addresses of other providers."""
@@ -160,7 +160,7 @@ def asked(
 def test_body_is_wrapped_in_an_array(odd: Provider, partner: FakePartner) -> None:
     """A partner that takes arrays gets one, with the body's bytes in it."""
     partner.script("/base/array", reply())
-    asked(odd, "array", b'{"a" : 1}')
+    ask_and_follow(odd, "array", b'{"a" : 1}')
     assert [request.body for request in partner.requests()] == [b'[{"a" : 1}]']
 
 
@@ -176,7 +176,7 @@ def test_body_is_wrapped_in_an_array(odd: Provider, partner: FakePartner) -> Non
 def test_name_of_a_model_cannot_change_the_path(odd: Provider, partner: FakePartner, model: str, target: str) -> None:
     """The provider's name of a model stands in the path, slashes and all, and nothing of it ends the path."""
     partner.script(target.partition("?")[0], reply(200, b"ID3", "audio/mpeg"))
-    assert isinstance(asked(odd, "named", model=model), Completed)
+    assert isinstance(ask_and_follow(odd, "named", model=model), Completed)
     assert [request.target for request in partner.requests()] == [target]
 
 
@@ -184,8 +184,8 @@ def test_headers_of_a_call_win_over_the_providers(odd: Provider, partner: FakePa
     """A call's headers join the provider's and win over them; other calls do not have them."""
     partner.script("/base/v1/m/run", reply(200, b"ID3", "audio/mpeg"))
     partner.script("/base/array", reply())
-    asked(odd, "named", model="m")
-    asked(odd, "array")
+    ask_and_follow(odd, "named", model="m")
+    ask_and_follow(odd, "array")
     named, array = (request.headers for request in partner.requests())
     assert (named["x-extra"], named["x-fixed"], named["accept"]) == ("one", "differs", "audio/mpeg")
     assert (array.get("x-extra"), array["x-fixed"], array.get("accept")) == (None, "always", None)
@@ -196,7 +196,7 @@ def test_parts_of_a_handle_stand_in_a_body_as_texts(odd: Provider, partner: Fake
     handle = 'models/x/"op"\\é, {model}'
     partner.script("/base/posted", reply_json({"name": handle}))
     partner.script("/base/veo-3:fetch", reply_json({}), reply_json({"done": False}), reply_json({"done": True}))
-    assert isinstance(asked(odd, "posted", model="veo-3"), Completed)
+    assert isinstance(ask_and_follow(odd, "posted", model="veo-3"), Completed)
     polls = partner.requests("/base/veo-3:fetch", "POST")
     assert len(polls) == 3
     told = json.loads(polls[0].body)
@@ -216,7 +216,7 @@ def test_address_of_the_partners_own_is_followed(odd: Provider, partner: FakePar
         "/s", reply(202, b"", "text/plain"), reply_json({"status": "running"}), reply_json({"status": "done"})
     )
     partner.script("/r", reply(503), reply(200, b'{"a":1 }'))
-    outcome = asked(odd, "linked")
+    outcome = ask_and_follow(odd, "linked")
     assert isinstance(outcome, Completed)
     assert outcome.content == b'{"a":1 }'
     assert [request.target for request in partner.requests(method="GET")] == [*["/s?t=1"] * 3, "/r", "/r"]
@@ -228,9 +228,9 @@ def test_retried_status_of_a_poll_is_asked_again_within_patience(odd: Provider, 
     unknown, done = reply_json({"status": "unknown"}, 404), reply_json({"status": "done"})
     partner.script("/base/early", reply_json({"id": "t", "polling_url": f"{partner.url}/poll"}))
     partner.script("/poll", unknown, unknown, done)
-    assert isinstance(asked(odd, "early"), Completed)
+    assert isinstance(ask_and_follow(odd, "early"), Completed)
     partner.script("/poll", unknown)
-    assert asked(odd, "early") == Failed(ProviderError(upstream=Upstream(404)), 404, Reached.ACCEPTED)
+    assert ask_and_follow(odd, "early") == Failed(ProviderError(upstream=Upstream(404)), 404, Reached.ACCEPTED)
     assert len(partner.requests("/poll")) == 6
 
 
@@ -241,7 +241,7 @@ def test_work_without_an_address_is_asked_about_at_the_partners_own(
     """Where an answer names no address, the path of the file is asked, also after the handle was kept and read."""
     partner.script("/base/early", reply_json({"id": "t 1", **named}))
     partner.script("/base/results", reply_json({"status": "done"}))
-    assert isinstance(asked(odd, "early"), Completed)
+    assert isinstance(ask_and_follow(odd, "early"), Completed)
     assert [request.target for request in partner.requests(method="GET")] == ["/base/results?id=t%201"]
 
 
@@ -270,7 +270,7 @@ def test_answer_cannot_send_our_credential_elsewhere(
     here = f"{partner.url}/s"
     partner.script("/s", reply_json({"status": "done"}))
     partner.script("/base/linked", _links(away, here) if at == "status" else _links(here, away))
-    outcome = asked(odd, "linked", trusted=(other.url,))
+    outcome = ask_and_follow(odd, "linked", trusted=(other.url,))
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.fault, ProviderError)
     assert outcome.reached is Reached.ACCEPTED
@@ -280,7 +280,7 @@ def test_answer_cannot_send_our_credential_elsewhere(
 def test_named_host_cannot_lead_to_a_private_address(odd: Provider, partner: FakePartner, other: FakePartner) -> None:
     """Being named in the provider file does not make a private address one that an answer may send us to."""
     partner.script("/base/linked", _links(f"https://127.0.0.1:{port_of(other.url)}/s"))
-    outcome = asked(odd, "linked")
+    outcome = ask_and_follow(odd, "linked")
     assert outcome == Failed(ProviderError("The provider could not be reached."), None, Reached.UNDECIDED)
     assert other.accepted == 0
 
@@ -290,7 +290,7 @@ def test_parts_of_a_handle_stand_where_the_file_says(odd: Provider, partner: Fak
     partner.script("/base/split", reply_json({"id": "a/b", "kind": 7}))
     partner.script("/base/7/a%2Fb", reply_json({"status": "done"}))
     partner.script("/base/results", reply_json({"ok": 1}))
-    assert isinstance(asked(odd, "split"), Completed)
+    assert isinstance(ask_and_follow(odd, "split"), Completed)
     submit, poll, result = partner.requests()
     assert (submit.method, poll.method, result.method, result.body) == ("POST", "GET", "POST", b'{"id":"a/b"}')
 
@@ -341,12 +341,12 @@ def test_polls_of_all_work_are_bounded_in_number(odd: Provider, partner: FakePar
         loop = asyncio.get_running_loop()
         call_later = loop.call_later
 
-        def noted(delay: float, callback: object, *args: object, **options: object) -> object:
+        def note(delay: float, callback: object, *args: object, **options: object) -> object:
             if getattr(callback, "__name__", "") == "_set_result_unless_cancelled":  # what asyncio.sleep schedules
                 pauses.append(delay)
             return call_later(delay, callback, *args, **options)  # type: ignore[arg-type]
 
-        loop.call_later = noted  # type: ignore[assignment,method-assign]
+        loop.call_later = note  # type: ignore[assignment,method-assign]
         async with partner_client(odd, OURS) as our:
             works = (our.exchange.follow(our.order("split"), Work('{"id":"t","kind":"k"}')) for _ in range(60))
             assert all(isinstance(outcome, Completed) for outcome in await asyncio.gather(*works))
@@ -359,7 +359,7 @@ def test_polls_of_all_work_are_bounded_in_number(odd: Provider, partner: FakePar
 def test_requests_about_work_carry_headers_of_their_own(odd: Provider, partner: FakePartner) -> None:
     """A poll and the question for a result name their own action, over that of the call."""
     partner.script("/base/", reply_json({"id": "7"}), reply_json({"status": "done"}), reply_json({"made": True}))
-    assert isinstance(asked(odd, "actions"), Completed)
+    assert isinstance(ask_and_follow(odd, "actions"), Completed)
     assert [request.headers["x-action"] for request in partner.requests()] == ["Submit", "Query", "Fetch"]
 
 
@@ -413,8 +413,8 @@ def test_fields_of_the_address_leave_the_body(odd: Provider, partner: FakePartne
     """They stand in the path and behind it, quoted; what is null or missing is left out, an array is repeated."""
     body = {"text": "hi", "voice_id": "a/b?c", "output_format": "mp3_44100_128", "tag": ["a b", 2], "enable_logging": 0}
     partner.script("/base/m/a%2Fb%3Fc", reply())
-    asked(odd, "addressed", json.dumps({**body, "enable_logging": None}).encode(), model="m")
-    asked(odd, "addressed", json.dumps({**body, "tag": None, "enable_logging": False}).encode(), model="m")
+    ask_and_follow(odd, "addressed", json.dumps({**body, "enable_logging": None}).encode(), model="m")
+    ask_and_follow(odd, "addressed", json.dumps({**body, "tag": None, "enable_logging": False}).encode(), model="m")
     first, second = partner.requests()
     assert first.target == "/base/m/a%2Fb%3Fc?v=1&output_format=mp3_44100_128&tag=a+b&tag=2"
     assert second.target == "/base/m/a%2Fb%3Fc?v=1&output_format=mp3_44100_128&enable_logging=false"
@@ -433,7 +433,7 @@ def test_unusable_fields_of_the_address_are_refused(
     odd: Provider, partner: FakePartner, changes: dict[str, Any], field: str
 ) -> None:
     """What cannot stand in an address is the caller's to mend, and the partner is not asked."""
-    outcome = asked(odd, "addressed", json.dumps({"voice_id": "v", **changes}).encode())
+    outcome = ask_and_follow(odd, "addressed", json.dumps({"voice_id": "v", **changes}).encode())
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.fault, InvalidInput)
     assert field in outcome.fault.detail

@@ -65,7 +65,7 @@ def parts_of(content_type: str, body: bytes) -> list[tuple[str, str | None, str,
     return found
 
 
-def sent(provider: Provider, document: Any, *trusted: str) -> Outcome | Accepted:
+def send_form(provider: Provider, document: Any, *trusted: str) -> Outcome | Accepted:
     """Send a body as a form."""
 
     async def send() -> Outcome | Accepted:
@@ -96,7 +96,7 @@ def test_data_uri_is_sent_as_a_file(editor: Provider, partner: FakePartner) -> N
         "image": [data_uri(_PNG), data_uri(b"JFIF", "image/jpeg")],
         "mask": {"url": data_uri(b"mask", "image/webp")},
     }
-    assert isinstance(sent(editor, body), Completed)
+    assert isinstance(send_form(editor, body), Completed)
     assert form_of(partner) == [
         ("prompt", None, "text/plain", "a hät".encode()),
         ("n", None, "text/plain", b"2"),
@@ -110,13 +110,13 @@ def test_data_uri_is_sent_as_a_file(editor: Provider, partner: FakePartner) -> N
 
 def test_single_file_is_sent_where_many_may_stand(editor: Provider, partner: FakePartner) -> None:
     """One file where many may stand is sent under the same name."""
-    sent(editor, {"image": data_uri(b"one")})
+    send_form(editor, {"image": data_uri(b"one")})
     assert form_of(partner) == [("image[]", "file.png", "image/png", b"one")]
 
 
 def test_form_may_be_without_files(editor: Provider, partner: FakePartner) -> None:
     """A body that names no file is a form all the same."""
-    sent(editor, {"prompt": "x"})
+    send_form(editor, {"prompt": "x"})
     assert form_of(partner) == [("prompt", None, "text/plain", b"x")]
 
 
@@ -124,7 +124,7 @@ def test_link_is_downloaded_without_our_credential(editor: Provider, partner: Fa
     """A file behind a link is downloaded without our credential, and sent with the media type it came with."""
     files.script("/a.png", reply(200, b"picture", "image/png; x=y"))
     files.script("/b", reply(200, b"something", "text/html"))
-    assert isinstance(sent(editor, {"image": [f"{files.url}/a.png", f"{files.url}/b"]}, files.url), Completed)
+    assert isinstance(send_form(editor, {"image": [f"{files.url}/a.png", f"{files.url}/b"]}, files.url), Completed)
     assert form_of(partner) == [
         ("image[]", "file.png", "image/png", b"picture"),
         ("image[]", "file.bin", "application/octet-stream", b"something"),
@@ -146,7 +146,7 @@ def test_private_address_is_never_read_through_a_form(
     editor: Provider, partner: FakePartner, files: FakePartner, link: str
 ) -> None:
     """A link of the caller's goes to public addresses only: nothing private is opened, nothing is sent on."""
-    outcome = sent(editor, {"image": link.format(files=files.url, port=files.url.rpartition(":")[2])})
+    outcome = send_form(editor, {"image": link.format(files=files.url, port=files.url.rpartition(":")[2])})
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.fault, InvalidInput)
     assert outcome.fault.detail == "The file at /image cannot be used: the link cannot be read."
@@ -158,7 +158,7 @@ def test_redirect_of_a_download_is_refused(editor: Provider, partner: FakePartne
     """A link that is answered with anything but a file is refused with what it answered."""
     files.script("/a", redirect("/b"))
     files.script("/b", reply(200, b"picture", "image/png"))
-    outcome = sent(editor, {"image": f"{files.url}/a"}, files.url)
+    outcome = send_form(editor, {"image": f"{files.url}/a"}, files.url)
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.fault, InvalidInput)
     assert "the link answers 302" in outcome.fault.detail
@@ -172,7 +172,7 @@ def test_download_is_bounded(
     """A file larger than the bound is given up."""
     monkeypatch.setattr("fairlead.providers.exchange._FILE_MAX", 100_000)
     files.script("/a", endless())
-    outcome = sent(editor, {"image": f"{files.url}/a"}, files.url)
+    outcome = send_form(editor, {"image": f"{files.url}/a"}, files.url)
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.fault, InvalidInput)
     assert partner.requests() == []
@@ -193,7 +193,7 @@ def test_text_that_is_no_file_is_refused_at_its_place(
     editor: Provider, partner: FakePartner, value: str, reason: str
 ) -> None:
     """What is not a file is the caller's mistake, told with its place; the partner is not asked."""
-    outcome = sent(editor, {"image": [data_uri(b"fine"), value]})
+    outcome = send_form(editor, {"image": [data_uri(b"fine"), value]})
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.fault, InvalidInput)
     assert outcome.fault.detail.startswith("The file at /image/1 cannot be used: ")
@@ -203,10 +203,10 @@ def test_text_that_is_no_file_is_refused_at_its_place(
 
 def test_number_of_files_is_bounded(editor: Provider, partner: FakePartner) -> None:
     """Up to so many files are sent, and no more."""
-    outcome = sent(editor, {"image": [data_uri(b"x")] * (FILES_MAX + 1)})
+    outcome = send_form(editor, {"image": [data_uri(b"x")] * (FILES_MAX + 1)})
     assert isinstance(outcome, Failed)
     assert partner.requests() == []
-    assert isinstance(sent(editor, {"image": [data_uri(b"x")] * FILES_MAX}), Completed)
+    assert isinstance(send_form(editor, {"image": [data_uri(b"x")] * FILES_MAX}), Completed)
     assert len(form_of(partner)) == FILES_MAX
 
 
@@ -216,7 +216,7 @@ def test_number_of_files_is_bounded(editor: Provider, partner: FakePartner) -> N
 )
 def test_unknown_media_type_is_sent_as_plain_bytes(editor: Provider, partner: FakePartner, media_type: str) -> None:
     """Only media types we know are written; any other is plain bytes."""
-    sent(editor, {"image": data_uri(b"x", media_type)})
+    send_form(editor, {"image": data_uri(b"x", media_type)})
     ((name, _, written, content),) = form_of(partner)
     assert (name, content) == ("image[]", b"x")
     assert written == ("image/png" if media_type == "IMAGE/PNG" else "application/octet-stream")

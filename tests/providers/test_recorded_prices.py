@@ -73,11 +73,11 @@ def test_bound_of_a_quantity_never_cuts_what_a_body_may_ask_for(model: Model) ->
                 most = field.get("maximum")
                 if field.get("type") != "integer" or not isinstance(most, int):
                     continue
-                one, all_ = (_asked(part, sample, {name: number}) for number in (1, most))
+                one, all_ = (_quantity(part, sample, {name: number}) for number in (1, most))
                 assert one is None or (all_ is not None and round(all_ - one * most, 6) == 0), (part.unit, name)
 
 
-def _asked(part: Component, sample: Sample, changed: dict[str, Any]) -> Decimal | None:
+def _quantity(part: Component, sample: Sample, changed: dict[str, Any]) -> Decimal | None:
     assert part.requested is not None
     asked = asked_for(sample)
     return quantity_asked(part, part.requested, msgspec.structs.replace(asked, body={**asked.body, **changed}))
@@ -92,7 +92,7 @@ def test_hold_of_a_text_model_follows_its_output_limit(model_id: str) -> None:
     sample = next(iter(samples(model)))
     name = limits.get(model.provider)
     few: dict[str, Any] = {name: 100} if name else {"generationConfig": {"maxOutputTokens": 100}}
-    assert _asked(part, sample, few) == Decimal("0.0001")
+    assert _quantity(part, sample, few) == Decimal("0.0001")
     if name != "max_tokens":  # which a body must have
         none: dict[str, Any] = {name: None} if name else {"generationConfig": {}}
-        assert _asked(part, sample, none) == (Decimal("0.128") if name else Decimal("0.065536"))
+        assert _quantity(part, sample, none) == (Decimal("0.128") if name else Decimal("0.065536"))

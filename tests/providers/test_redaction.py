@@ -28,7 +28,7 @@ SECRETS = st.one_of(st.just(_KEY), _TEXTS, st.text(alphabet=string.hexdigits, mi
 Form = Callable[[str], str]
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return json.dumps(text)[1:-1]
 
 
@@ -55,9 +55,9 @@ _FORMS: dict[str, Form] = {
     "percent, form": quote_plus,
     "percent, every": _every_percent,
     "percent, some": _every_other,
-    "JSON": _escaped,
+    "JSON": _escape,
     "JSON, every": _every_escape,
-    "JSON, slashes": lambda text: _escaped(text).replace("/", "\\/"),
+    "JSON, slashes": lambda text: _escape(text).replace("/", "\\/"),
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64, URL": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
     "Basic": _basic,
@@ -83,7 +83,7 @@ def _is_looked_for(forms: list[str]) -> bool:
     return sum(form in {"base64", "base64, URL", "Basic", "hexadecimal"} for form in forms) < 2
 
 
-def _redacted(secret: str, text: str) -> str:
+def _redact(secret: str, text: str) -> str:
     cleaned = Redactor([secret.encode()]).redact(text.encode())
     return "" if cleaned is None else cleaned.decode()
 
@@ -98,7 +98,7 @@ def test_no_form_of_a_secret_is_left(secret: str, forms: list[str], around: tupl
     spelled = secret
     for form in forms:
         spelled = _FORMS[form](spelled)
-    left = _redacted(secret, around[0] + spelled + around[1])
+    left = _redact(secret, around[0] + spelled + around[1])
     assert not any(secret in read for read in _decodings(left))
     assert _FORMS[forms[0]](secret) not in left
 
@@ -107,7 +107,7 @@ def test_no_form_of_a_secret_is_left(secret: str, forms: list[str], around: tupl
 def test_no_long_part_of_a_secret_is_left(secret: str, cut: int, length: int, around: str) -> None:
     """The first and last characters may name a key; half of it may not be told, and never sixteen characters."""
     part = secret[cut : cut + length]
-    left = _redacted(secret, around + part + "…" + around)
+    left = _redact(secret, around + part + "…" + around)
     bound = max(8, min(16, len(secret) // 2))
     for start in range(len(secret) - bound + 1):
         assert secret[start : start + bound] not in left
@@ -126,7 +126,7 @@ def test_text_without_the_secret_is_the_same_object(text: str) -> None:
 def test_documents_stay_whole_and_as_long(form: str) -> None:
     """A JSON document with a secret in it is the same document with asterisks."""
     before = json.dumps({"error": {"message": f"bad key {_FORMS[form](_KEY)}!", "code": 7}})
-    after = _redacted(_KEY, before)
+    after = _redact(_KEY, before)
     assert len(after) == len(before)
     document = json.loads(after)
     assert document["error"]["message"].startswith("bad key ")

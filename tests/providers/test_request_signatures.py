@@ -18,7 +18,7 @@ _KEY: Final = "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE"
 _NOW: Final = 1_551_113_065
 
 
-def _signed(request: OutgoingRequest, now: float = _NOW, key: str = _KEY) -> str:
+def _sign(request: OutgoingRequest, now: float = _NOW, key: str = _KEY) -> str:
     return tc3_headers(request, secret_id=_ID, secret_key=key, service="cvm", now=now)["Authorization"]
 
 
@@ -44,11 +44,11 @@ def test_tc3_signature_covers_every_part_of_the_request() -> None:
         replace(_REQUEST, content_type=None),
         replace(_REQUEST, body=b"{}"),
     ]
-    signatures = [_signed(request) for request in (_REQUEST, *others)]
-    signatures += [_signed(_REQUEST, now=_NOW + 1), _signed(_REQUEST, key="another-key")]
+    signatures = [_sign(request) for request in (_REQUEST, *others)]
+    signatures += [_sign(_REQUEST, now=_NOW + 1), _sign(_REQUEST, key="another-key")]
     assert len({text.rpartition("=")[2] for text in signatures}) == len(signatures)
 
 
 def test_tc3_signature_is_the_same_for_spellings_of_one_address() -> None:
     """The scheme's own port and a missing path are what they stand for."""
-    assert _signed(replace(_REQUEST, url="https://cvm.tencentcloudapi.com:443")) == _signed(_REQUEST)
+    assert _sign(replace(_REQUEST, url="https://cvm.tencentcloudapi.com:443")) == _sign(_REQUEST)

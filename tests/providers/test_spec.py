@@ -63,57 +63,55 @@ def test_partner_without_credentials_wants_none() -> None:
     assert load_provider(_GOOD, "fake.toml").wants_credential
 
 
-def _replaced(old: str, new: str) -> Callable[[], str]:
+def _replace(old: str, new: str) -> Callable[[], str]:
     return lambda: _GOOD.replace(old, new, 1)
 
 
 _MISTAKES: Final = [
+    pytest.param(_replace('provider = "fake"', 'provider = "Fake"'), ("provider = ", "not a provider name"), id="name"),
     pytest.param(
-        _replaced('provider = "fake"', 'provider = "Fake"'), ("provider = ", "not a provider name"), id="name"
+        _replace('provider = "fake"', "provider = 7"), ("provider = ", "Expected `str`, got `int`"), id="type"
+    ),
+    pytest.param(_replace("base_url", "base_uri"), ("base_uri", "unknown field `base_uri`"), id="unknown"),
+    pytest.param(_replace("http://127.0.0.1:9", "ftp://x"), ("base_url", "matching regex"), id="address"),
+    pytest.param(_replace('"bearer"', '"digest"'), ("scheme", "Invalid enum value 'digest'"), id="scheme"),
+    pytest.param(_replace("timeout = 600", "timeout = 0"), ("timeout = 0", "> 0"), id="no time"),
+    pytest.param(_replace("timeout = 600", "timeout = 86401"), ("timeout = 86401", "<= 86400"), id="too much time"),
+    pytest.param(_replace("timeout = 600", "timeuot = 600"), ("timeuot", "unknown field `timeuot`"), id="typo"),
+    pytest.param(_replace("answer_limit_mib = 1", "answer_limit_mib = 0"), ("answer_limit_mib", ">= 1"), id="no room"),
+    pytest.param(_replace('"sync-json"', '"sync-xml"'), ("sync-xml", "Invalid enum value"), id="protocol"),
+    pytest.param(_replace('path = "/json"', 'path = "json"'), ('path = "json"', "matching regex"), id="path"),
+    pytest.param(_replace('path = "/json"', 'path = "/json#1"'), ('path = "/json#', "matching regex"), id="fragment"),
+    pytest.param(_replace('["/ok"]', '["ok"]'), ("require", "matching regex"), id="pointer"),
+    pytest.param(_replace('handle = "/id"\n', ""), ("[calls.task]", "needs a 'handle'"), id="no handle"),
+    pytest.param(
+        _replace('path = "/json"', 'path = "/json"\nhandle = "/id"'), ("[calls.json]", "neither 'handle'"), id="handle"
     ),
     pytest.param(
-        _replaced('provider = "fake"', "provider = 7"), ("provider = ", "Expected `str`, got `int`"), id="type"
-    ),
-    pytest.param(_replaced("base_url", "base_uri"), ("base_uri", "unknown field `base_uri`"), id="unknown"),
-    pytest.param(_replaced("http://127.0.0.1:9", "ftp://x"), ("base_url", "matching regex"), id="address"),
-    pytest.param(_replaced('"bearer"', '"digest"'), ("scheme", "Invalid enum value 'digest'"), id="scheme"),
-    pytest.param(_replaced("timeout = 600", "timeout = 0"), ("timeout = 0", "> 0"), id="no time"),
-    pytest.param(_replaced("timeout = 600", "timeout = 86401"), ("timeout = 86401", "<= 86400"), id="too much time"),
-    pytest.param(_replaced("timeout = 600", "timeuot = 600"), ("timeuot", "unknown field `timeuot`"), id="typo"),
-    pytest.param(_replaced("answer_limit_mib = 1", "answer_limit_mib = 0"), ("answer_limit_mib", ">= 1"), id="no room"),
-    pytest.param(_replaced('"sync-json"', '"sync-xml"'), ("sync-xml", "Invalid enum value"), id="protocol"),
-    pytest.param(_replaced('path = "/json"', 'path = "json"'), ('path = "json"', "matching regex"), id="path"),
-    pytest.param(_replaced('path = "/json"', 'path = "/json#1"'), ('path = "/json#', "matching regex"), id="fragment"),
-    pytest.param(_replaced('["/ok"]', '["ok"]'), ("require", "matching regex"), id="pointer"),
-    pytest.param(_replaced('handle = "/id"\n', ""), ("[calls.task]", "needs a 'handle'"), id="no handle"),
-    pytest.param(
-        _replaced('path = "/json"', 'path = "/json"\nhandle = "/id"'), ("[calls.json]", "neither 'handle'"), id="handle"
-    ),
-    pytest.param(
-        _replaced('path = "/json"', 'path = "/json"\nmedia_types = ["image/png"]'),
+        _replace('path = "/json"', 'path = "/json"\nmedia_types = ["image/png"]'),
         ("[calls.json]", "'media_types' belongs"),
         id="media types of JSON",
     ),
     pytest.param(
-        _replaced('media_types = ["audio/wav", "image/png"]\n', ""),
+        _replace('media_types = ["audio/wav", "image/png"]\n', ""),
         ("[calls.bytes]", "'media_types' belongs"),
         id="bytes of no type",
     ),
     pytest.param(
-        _replaced('path = "/tasks/{handle}"', 'path = "/tasks/all"'),
+        _replace('path = "/tasks/{handle}"', 'path = "/tasks/all"'),
         ("/tasks/all", "nothing of the handle"),
         id="blind",
     ),
-    pytest.param(_replaced("patience = 2", "patience = -1"), ("patience", ">= 0"), id="patience"),
-    pytest.param(_replaced('succeeded = ["done"]', "succeeded = []"), ("succeeded", "length >= 1"), id="no success"),
+    pytest.param(_replace("patience = 2", "patience = -1"), ("patience", ">= 0"), id="patience"),
+    pytest.param(_replace('succeeded = ["done"]', "succeeded = []"), ("succeeded", "length >= 1"), id="no success"),
     pytest.param(
-        _replaced('when = [{ at = "/error/code", equals = ["refused"] }]\n', ""),
+        _replace('when = [{ at = "/error/code", equals = ["refused"] }]\n', ""),
         ("[[signs]]", "always holds"),
         id="always",
     ),
-    pytest.param(_replaced("status = [200]", "status = [99]"), ("status = [99]", ">= 100"), id="status"),
-    pytest.param(_replaced('means = "refused"', 'means = "naughty"'), ("naughty", "Invalid enum value"), id="meaning"),
-    pytest.param(_replaced("[auth]", "[auth"), ("[auth", "Expected"), id="syntax"),
+    pytest.param(_replace("status = [200]", "status = [99]"), ("status = [99]", ">= 100"), id="status"),
+    pytest.param(_replace('means = "refused"', 'means = "naughty"'), ("naughty", "Invalid enum value"), id="meaning"),
+    pytest.param(_replace("[auth]", "[auth"), ("[auth", "Expected"), id="syntax"),
 ]
 
 

@@ -158,7 +158,7 @@ def simulator() -> Iterator[Simulator]:
         yield Simulator(runner)
 
 
-def made_of(simulator: Simulator, case: Case, body: Mapping[str, Any], operation: str) -> list[dict[str, Any]]:
+def send_strictly(simulator: Simulator, case: Case, body: Mapping[str, Any], operation: str) -> list[dict[str, Any]]:
     """Send a strict body as the exchange sends it, and return what the vendor says it made of it."""
     provider, leg = shipped_providers()[case.leg.provider], case.leg
     call = provider.calls[leg.calls[operation]]
@@ -185,22 +185,22 @@ def worth_of(case: Case, made: Mapping[str, Any]) -> int:
     return quote(case.card, asked).amount * int(made["outputs"])
 
 
-def _generated(made: Mapping[str, Any]) -> str:
+def _operation_of(made: Mapping[str, Any]) -> str:
     return "edit" if made["pictures"] else "generate"
 
 
 def _flux(made: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     names = ["input_image", *(f"input_image_{number}" for number in range(2, 10))]
     given = dict.fromkeys(names[: made["pictures"]], _LINK)
-    return {"width": made["width"], "height": made["height"], **given}, _generated(made)
+    return {"width": made["width"], "height": made["height"], **given}, _operation_of(made)
 
 
 def _recraft(made: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    return {"style": made["quality"].partition("/")[0], "n": 1}, _generated(made)
+    return {"style": made["quality"].partition("/")[0], "n": 1}, _operation_of(made)
 
 
 def _ideogram(made: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    return {"rendering_speed": made["quality"].replace("BALANCED", "DEFAULT"), "num_images": 1}, _generated(made)
+    return {"rendering_speed": made["quality"].replace("BALANCED", "DEFAULT"), "num_images": 1}, _operation_of(made)
 
 
 def _gpt(made: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -223,11 +223,11 @@ def _seedance(made: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def _gemini(made: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    return {"generationConfig": {"imageConfig": {"imageSize": made["quality"]}}}, _generated(made)
+    return {"generationConfig": {"imageConfig": {"imageSize": made["quality"]}}}, _operation_of(made)
 
 
 def _flat(made: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    return {}, _generated(made)
+    return {}, _operation_of(made)
 
 
 _NATIVE: Final[Mapping[str, Callable[[Mapping[str, Any]], tuple[dict[str, Any], str]]]] = {
@@ -314,7 +314,7 @@ def test_work_of_a_strict_body_is_never_worth_more_than_its_hold(
     if held is None:
         event("refused")
         return
-    made = made_of(simulator, case, body, held[0])
+    made = send_strictly(simulator, case, body, held[0])
     event("made" if made else "rejected by the vendor")
     assert sum(worth_of(case, one) for one in made) <= held[1], (body, made)
 
@@ -326,7 +326,7 @@ def test_dearest_body_is_made_and_held_for_in_full(simulator: Simulator, case: C
     body = case.base | _DEAREST[str(case)]
     held = held_for(case, body)
     assert held is not None
-    made = made_of(simulator, case, body, held[0])
+    made = send_strictly(simulator, case, body, held[0])
     assert 0 < sum(worth_of(case, one) for one in made) <= held[1]
 
 

@@ -26,7 +26,7 @@ class Caller:
         """Send bytes as they are."""
         self._writer.write(data)
 
-    async def sent(self) -> None:
+    async def wait_until_sent(self) -> None:
         """Wait until most of what was sent has gone."""
         await self._writer.drain()
 

@@ -46,7 +46,7 @@ class Echo:
 
 
 @asynccontextmanager
-async def called(keep_alive: int = 75) -> AsyncIterator[tuple[Caller, Echo]]:
+async def run_echo_server(keep_alive: int = 75) -> AsyncIterator[tuple[Caller, Echo]]:
     """Run a server that echoes; a connection to it, and what answers."""
     echo = Echo()
     async with serving(echo, keep_alive=keep_alive, log_level="critical") as web, web.caller() as caller:
@@ -63,7 +63,7 @@ def test_body_comes_back_as_it_was_sent(size: int, run: Run) -> None:
     """What was sent comes back, small and large, again and again on one connection, with a date and without a close."""
 
     async def scenario() -> None:
-        async with called() as (caller, _):
+        async with run_echo_server() as (caller, _):
             for turn in range(3):
                 body = b"%d" % turn * size
                 caller.send(call(body))
@@ -80,7 +80,7 @@ def test_body_in_pieces_is_read_to_its_end(run: Run) -> None:
     """A body whose second half comes when the application waits for it is read to its end."""
 
     async def scenario() -> None:
-        async with called() as (caller, echo):
+        async with run_echo_server() as (caller, echo):
             whole = call(b"first half, second half")
             caller.send(whole[:-11])
             await echo.reading.wait()
@@ -94,7 +94,7 @@ def test_caller_that_expects_100_continue_is_told_to_go_on(run: Run) -> None:
     """A caller that expects `100 Continue` is told to go on, and answered."""
 
     async def scenario() -> None:
-        async with called() as (caller, _):
+        async with run_echo_server() as (caller, _):
             whole = call(b"expected", more=b"Expect: 100-continue\r\n")
             caller.send(whole[:-8])
             assert (await caller.head())["status"] == "HTTP/1.1 100 Continue"
@@ -108,7 +108,7 @@ def test_pipelined_calls_are_answered_in_order(run: Run) -> None:
     """Requests that come before the first is answered are answered one after another."""
 
     async def scenario() -> None:
-        async with called() as (caller, _):
+        async with run_echo_server() as (caller, _):
             caller.send(b"".join(call(b"%d" % turn) for turn in range(5)))
             assert [(await caller.answer())[1] for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -119,7 +119,7 @@ def test_connection_closes_when_its_caller_asks(run: Run) -> None:
     """The answer says that the connection is closed, and it is."""
 
     async def scenario() -> None:
-        async with called() as (caller, _):
+        async with run_echo_server() as (caller, _):
             caller.send(call(b"last", more=b"Connection: close\r\n"))
             head, content = await caller.answer()
             assert (head["connection"], content) == ("close", b"last")
@@ -132,7 +132,7 @@ def test_head_is_answered_without_a_body(run: Run) -> None:
     """The answer to HEAD has the length of a body and none: the next answer follows its head."""
 
     async def scenario() -> None:
-        async with called() as (caller, _):
+        async with run_echo_server() as (caller, _):
             caller.send(call(b"unseen", method=b"HEAD"))
             assert (await caller.head())["content-length"] == "6"
             caller.send(call(b"seen"))
@@ -146,7 +146,7 @@ def test_answered_call_leaves_no_garbage(method: bytes, run: Run) -> None:
     """What is known of a call goes with its answer: runs that wait for long would keep those of all others."""
 
     async def scenario() -> None:
-        async with called() as (caller, echo):
+        async with run_echo_server() as (caller, echo):
             for _ in range(2):  # a connection remembers its last exchange
                 caller.send(call(b"gone", method=method))
                 await (caller.head() if method == b"HEAD" else caller.answer())
@@ -164,7 +164,7 @@ def test_unusual_header_is_sent_as_it_is(chosen: bytes, run: Run) -> None:
     """A value beyond ASCII, or with a tabulator, is sent as it is."""
 
     async def scenario() -> None:
-        async with called() as (caller, _):
+        async with run_echo_server() as (caller, _):
             caller.send(call(more=b"X-Chosen: %b\r\n" % chosen))
             assert (await caller.answer())[0]["x-chosen"] == chosen.decode("latin-1")
 
@@ -175,7 +175,7 @@ def test_header_cannot_write_another(run: Run) -> None:
     """An answer with the end of a line in a header is not sent; the connection is closed."""
 
     async def scenario() -> None:
-        async with called() as (caller, _):
+        async with run_echo_server() as (caller, _):
             caller.send(call(more=b"X-Chosen: a\\nset-cookie: b\r\n"))
             assert b"set-cookie" not in await caller.rest()
 
@@ -210,7 +210,7 @@ def test_idle_connection_is_closed(run: Run) -> None:
     """A connection that was used and fell silent is closed after the time for idle ones, not that for silent ones."""
 
     async def scenario() -> None:
-        async with called(keep_alive=1) as (caller, _):
+        async with run_echo_server(keep_alive=1) as (caller, _):
             caller.send(call(b"only"))
             assert (await caller.answer())[1] == b"only"
             assert await caller.rest() == b""

@@ -41,7 +41,7 @@ class Digests:
         await send({"type": "http.response.body", "body": hashed.hexdigest().encode()})
 
 
-def chunked(content: bytes, sizes: tuple[int, ...]) -> bytes:
+def chunk(content: bytes, sizes: tuple[int, ...]) -> bytes:
     """A body in chunks of these sizes, again and again."""
     parts, at, turn = [], 0, 0
     while at < len(content):
@@ -57,7 +57,7 @@ def test_bodies_are_read_as_they_were_sent(sizes: tuple[int, ...] | None, run: R
     bodies = [os.urandom(SIZE), os.urandom(SIZE)]
     framing = b"Content-Length: %d" % SIZE if sizes is None else b"Transfer-Encoding: chunked"
     calls = [
-        b"POST / HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n%b" % (framing, body if sizes is None else chunked(body, sizes))
+        b"POST / HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n%b" % (framing, body if sizes is None else chunk(body, sizes))
         for body in bodies
     ]
 
@@ -78,7 +78,7 @@ def test_caller_who_leaves_in_a_large_body_is_not_waited_for(run: Run) -> None:
         async with serving(application) as web:
             async with web.caller() as leaving:
                 leaving.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % SIZE + bytes(SIZE - 1))
-                await leaving.sent()
+                await leaving.wait_until_sent()
             await application.left.wait()
             async with web.caller() as caller:
                 caller.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")

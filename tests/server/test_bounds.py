@@ -22,7 +22,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     await answer(scope, send, 200, [], b"%d %d" % (len(scope["headers"]), len(content)))
 
 
-async def exchanged(*pieces: bytes) -> tuple[dict[str, str], bytes]:
+async def exchange(*pieces: bytes) -> tuple[dict[str, str], bytes]:
     """Send pieces on one connection, and return the answer; the server must then close where it has refused."""
     async with serving(echo, log_level="critical") as server, server.caller() as caller:
         await _flood(caller, *pieces)
@@ -36,7 +36,7 @@ async def _flood(caller: Caller, *pieces: bytes) -> None:
     with suppress(ConnectionError):
         for piece in pieces:
             caller.send(piece)
-            await caller.sent()
+            await caller.wait_until_sent()
             await asyncio.sleep(0)
 
 
@@ -61,7 +61,7 @@ def field(number: int, value: bytes = b"v") -> bytes:
 )
 def test_head_past_its_bound_is_refused(pieces: list[bytes], status: str, run: Run) -> None:
     """More than 128 fields or 64 KiB are answered with 431, a longer address with 414, in plain words."""
-    head, content = run(exchanged(*pieces))
+    head, content = run(exchange(*pieces))
     assert head["status"].split()[1] == status
     assert head["content-type"].startswith("text/plain")
     assert head["connection"] == "close"
@@ -79,7 +79,7 @@ def test_head_within_its_bound_is_taken(more: bytes, fields: int, size: int, run
     """128 fields and nearly 64 KiB are taken, in whatever pieces they come."""
     whole = _START + more + b"\r\n"
     size = max(size, len(whole) // 2000)
-    head, content = run(exchanged(*[whole[at : at + size] for at in range(0, len(whole), size)]))
+    head, content = run(exchange(*[whole[at : at + size] for at in range(0, len(whole), size)]))
     assert (head["status"], content) == ("HTTP/1.1 200 OK", b"%d 0" % fields)
 
 
@@ -115,7 +115,7 @@ def test_endless_head_takes_no_memory(endless: tuple[bytes, bytes], run: Run) ->
 def test_trailers_are_dropped(run: Run) -> None:
     """Headers behind a body are none of the request's."""
     chunked = b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Late: 1\r\n\r\n"
-    head, content = run(exchanged(_START + chunked))
+    head, content = run(exchange(_START + chunked))
     assert (head["status"], content) == ("HTTP/1.1 200 OK", b"2 3")
 
 
@@ -124,7 +124,7 @@ def test_small_chunks_are_taken(run: Run) -> None:
     """A body in chunks of one byte, most of which is framing, is read to its end."""
     body = b"1\r\nx\r\n" * 100_000 + b"0\r\n\r\n"
     pieces = [body[at : at + 5000] for at in range(0, len(body), 5000)]
-    head, content = run(exchanged(_START + b"Transfer-Encoding: chunked\r\n\r\n", *pieces))
+    head, content = run(exchange(_START + b"Transfer-Encoding: chunked\r\n\r\n", *pieces))
     assert (head["status"], content) == ("HTTP/1.1 200 OK", b"2 100000")
 
 

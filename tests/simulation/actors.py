@@ -114,7 +114,7 @@ class Actor:
 
     async def cancel(self, server: SimulatedServer) -> None:
         """Ask that a queued run may stop."""
-        call = self._queued()
+        call = self._queued_calls()
         if call is not None and call.known_as is not None:
             is_asked = await server.ask(server.canceller.cancel(self._caller, call.model_id, call.known_as))
             self._scenario.tell(f"{server.name}: {call.known_as} is cancelled: {is_asked}")
@@ -122,7 +122,7 @@ class Actor:
 
     async def look(self, server: SimulatedServer) -> None:
         """Ask how a queued run stands, or for what it ended in."""
-        call = self._queued()
+        call = self._queued_calls()
         if call is None or call.known_as is None:
             return
         await server.ask(server.collector.status(self._caller, call.model_id, call.known_as))
@@ -135,7 +135,7 @@ class Actor:
         options = RouteOptions(fallback=False)
         ticket = QueueTicket(_BACKLOG, BASE_URL, _HOOK if call.has_hook else None)
         checked = server.admitter.checks.check_headers(self._caller, call.model_id, lambda: options)
-        queued = await self._told(call, server, server.admitter.enqueue(checked, _command(call), ticket))
+        queued = await self._make_call(call, server, server.admitter.enqueue(checked, _command(call), ticket))
         call.known_as = queued.run_id
         self._scenario.tell(f"{server.name}: {call.run_id} is queued as {queued.run_id}, position {queued.position}")
 
@@ -143,7 +143,7 @@ class Actor:
         """Run synchronously and remember what was answered."""
         options = RouteOptions(fallback=self._scenario.happens(0.7))
 
-        async def answered() -> Answer:
+        async def answer_call() -> Answer:
             checked = server.admitter.checks.check_headers(self._caller, call.model_id, lambda: options)
             admitted = await server.admitter.admit(checked, _command(call))
             if isinstance(admitted, Answer):
@@ -152,11 +152,11 @@ class Actor:
             call.known_as = call.run_id
             return await server.executor.answer_in_time(server.executor.start(admitted), _DEADLINE)
 
-        answer = await self._told(call, server, answered())
+        answer = await self._make_call(call, server, answer_call())
         if isinstance(answer.outcome, Completed):
             call.answers.append(answer.outcome.content)
 
-    async def _told(self, call: Call, server: SimulatedServer, work: Any) -> Any:
+    async def _make_call(self, call: Call, server: SimulatedServer, work: Any) -> Any:
         try:
             result = await server.ask(work)
         except DiedError:
@@ -185,7 +185,7 @@ class Actor:
         self._mine.append(call)
         return call
 
-    def _queued(self) -> Call | None:
+    def _queued_calls(self) -> Call | None:
         queued = [call for call in self._mine if call.is_queued and call.known_as is not None]
         return self._scenario.chance.choice(queued) if queued else None
 

@@ -208,7 +208,7 @@ class SimulatedTransport:
         about = json.loads(content)["tag"] if content else address.path
         await self._process.wait(self._latency())
         await self._set_out(about)
-        reply = await self._answered(method, provider, address.path, headers, content)
+        reply = await self._reply_to(method, provider, address.path, headers, content)
         await self._process.may_die(self._scenario.plan.crash_at_partner, "with an answer on its way")
         await self._come_back(about, seconds)
         await self._process.wait(self._latency())
@@ -236,7 +236,7 @@ class SimulatedTransport:
             for run_id in self._partners.runs_of(about.split("/")[2]):
                 self._scenario.excuse(run_id, f"{PATIENCE} polls in a row: {what}")
 
-    async def _answered(
+    async def _reply_to(
         self, method: str, provider: str, path: str, headers: Mapping[str, str], content: bytes | None
     ) -> Reply:
         if method == "GET":

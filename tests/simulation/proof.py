@@ -54,7 +54,7 @@ class Proof:
         for call in self._notebook.calls.values():
             self._call(call)
         for call in self._notebook.calls.values():
-            await self._collected(server, call)
+            await self._prove_collectable(server, call)
         for key, calls in self._notebook.by_key().items():
             self._key(key, calls)
         self._hooks(store.look(_hooks))
@@ -90,10 +90,10 @@ class Proof:
     def _price(self, row: dict[str, Any]) -> int:
         """What a run that succeeded must have cost, by the partner's own books."""
         price = int(float(PRICES[row["model_id"].removeprefix("acme/")]) * DOLLAR)
-        used = sum(done.used for done in self._done(row["id"]) if done.provider == row["provider"])
+        used = sum(done.used for done in self._work_done(row["id"]) if done.provider == row["provider"])
         return min(int(row["hold"]), price * used)
 
-    def _done(self, run_id: str) -> list[Generation]:
+    def _work_done(self, run_id: str) -> list[Generation]:
         """What was made for a run: of work begun for it, or for an earlier run of its key, if it went on with that.
 
         A retry goes on with undecided work of the run before it, by the name that the partner gave to it (R-18).
@@ -122,7 +122,7 @@ class Proof:
         for generation in begun:
             asked_again = generation.orders > 1 and generation.provider not in KEYED
             self._expect(not asked_again, f"{run_id} was ordered {generation.orders} times without a key")
-        done = self._done(run_id)
+        done = self._work_done(run_id)
         if state == RunState.SUCCEEDED:
             self._expect(done and done[0].told, f"{run_id} succeeded without a result")
         if not self._world.scenario.has_silence:
@@ -172,12 +172,12 @@ class Proof:
         run_id = call.known_as or call.run_id
         for answer in call.answers:
             run_ids = [run_id] if call.key is None else [same.run_id for same in self._notebook.by_key()[call.key.id]]
-            made = [each for each in run_ids if any(done.content == answer for done in self._done(each))]
+            made = [each for each in run_ids if any(done.content == answer for done in self._work_done(each))]
             self._expect(made, f"{run_id} was answered with bytes that no partner made")
             states = [self._rows[each]["state"] for each in made]
             self._expect(not made or RunState.SUCCEEDED in states, f"{run_id} was answered, and {made} are {states}")
 
-    async def _collected(self, server: SimulatedServer, call: Call) -> None:
+    async def _prove_collectable(self, server: SimulatedServer, call: Call) -> None:
         """A queued run's result can be collected: the partner's bytes, or the failure that is in the books."""
         if not call.is_queued or call.run_id not in self._rows:
             return
@@ -191,7 +191,7 @@ class Proof:
             self.wrong.append(f"{call.run_id} is {row['state']}, and cannot be collected yet")
         elif isinstance(found.outcome, Completed):
             self._expect(row["state"] == RunState.SUCCEEDED, f"{call.run_id} is {row['state']}, and has a result")
-            made = [done.content for done in self._done(call.run_id)]
+            made = [done.content for done in self._work_done(call.run_id)]
             self._expect(found.outcome.content in made, f"{call.run_id} is collected as other bytes")
         else:
             told = "lost" if row["state"] == RunState.LOST else bucket(found.outcome.fault)

@@ -73,7 +73,7 @@ def fault_plan_of(chance: random.Random) -> FaultPlan:
     )
 
 
-def cleared(plan: FaultPlan) -> FaultPlan:
+def without_trouble(plan: FaultPlan) -> FaultPlan:
     """The same without any trouble, for the end of a history."""
     return FaultPlan(servers=1, alone=plan.alone, queue_timeout_ms=plan.queue_timeout_ms, slots=plan.slots)
 
@@ -114,7 +114,7 @@ class Scenario:
 
     def calm(self) -> None:
         """End all trouble."""
-        self.plan = cleared(self.plan)
+        self.plan = without_trouble(self.plan)
 
     def with_faults(self, **changes: Any) -> None:
         """Change the fault plan from now on."""

@@ -79,7 +79,7 @@ def key(id_: str = "key", fingerprint: str = "call", expires_at: int = NOW + 100
     return IdempotencyKey(id_, fingerprint, expires_at)
 
 
-def kept(**changes: Any) -> KeptResult:
+def kept_result(**changes: Any) -> KeptResult:
     """Return a result that is kept for its key."""
     return KeptResult(**{"expires_at": NOW + 1000, "content_type": "application/json", "content": b"{}", **changes})
 

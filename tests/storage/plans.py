@@ -13,7 +13,7 @@ _OF_THE_DRIVER: Final = ("typeinfo_tree", "set_config('jit'")
 """What asyncpg asks about types before a statement that it has not seen."""
 
 
-def traced(books: Books, work: Callable[[Connection], Any]) -> list[tuple[str, str]]:
+def trace(books: Books, work: Callable[[Connection], Any]) -> list[tuple[str, str]]:
     """Return the statements that some work executes, each with the steps by which the database does so."""
 
     def in_sqlite(connection: Connection) -> list[tuple[str, str]]:

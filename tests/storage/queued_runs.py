@@ -5,7 +5,7 @@ from typing import Any, Final
 from fairlead.domain.runs.entries import QueueTicket, Settlement, Withdrawal
 from fairlead.domain.work.entries import Claim
 from fairlead.storage.runs.entries import write_entries
-from storage.bookings import LAB, NOW, SERVER, Books, admission, kept, settlement
+from storage.bookings import LAB, NOW, SERVER, Books, admission, kept_result, settlement
 
 BASE_URL: Final = "https://router.example"
 BACKLOG: Final = 1000
@@ -26,7 +26,7 @@ def queue(books: Books, id_: str, url: str | None = RECEIVER, **changes: Any) ->
 
 def end(books: Books, id_: str, workspace_id: str = LAB, **changes: Any) -> Settlement:
     """Claim a queued run and bring it to an end: to success, where nothing else is said."""
-    ended = settlement(id_, **{"workspace_id": workspace_id, "result": kept(), **changes})
+    ended = settlement(id_, **{"workspace_id": workspace_id, "result": kept_result(), **changes})
     claim = Claim(id_, workspace_id, SERVER, NOW + 1)
     books.do(lambda c: write_entries(c, [claim]))
     books.do(lambda c: write_entries(c, [ended]))
@@ -35,5 +35,5 @@ def end(books: Books, id_: str, workspace_id: str = LAB, **changes: Any) -> Sett
 
 def withdraw(books: Books, id_: str, reason: str = "cancelled", at: int = NOW + 2) -> None:
     """End a run that waits."""
-    entry = Withdrawal(id_, LAB, reason, kept(), at)
+    entry = Withdrawal(id_, LAB, reason, kept_result(), at)
     books.do(lambda c: write_entries(c, [entry]))

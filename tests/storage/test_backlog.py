@@ -17,7 +17,7 @@ from fairlead.storage.runs import queue as runs
 from fairlead.storage.runs.entries import write_entries
 from fairlead.storage.work.table import Backlog, Leases, announce_server, read_leases
 from storage.bookings import LAB, NOW, SERVER, Books
-from storage.plans import traced
+from storage.plans import trace
 from storage.queued_runs import queue
 
 OTHER = "office-id"
@@ -57,7 +57,7 @@ def test_backlog_is_counted_by_subscription_with_its_oldest(books: Books) -> Non
 def test_backlog_is_read_by_the_first_of_each_workspace(books: Books) -> None:
     """However much waits, and however much has ended, no table of work is read from end to end."""
     for table in (runs.QUEUE, jobs.QUEUE):
-        ((sql, steps),) = traced(books, table.backlog)
+        ((sql, steps),) = trace(books, table.backlog)
         assert not any(word in steps for word in ("Seq Scan on runs", "Seq Scan on jobs", "SCAN runs", "SCAN jobs")), (
             sql
         )

@@ -35,7 +35,7 @@ _MANY: Final = 100
 _PACKS: Final = ("blur", "crop")
 
 
-def made(books: Books, id_: str = ONE, workspace_id: str = LAB, packs: PackSet = _PACKS) -> None:
+def make_deployment(books: Books, id_: str = ONE, workspace_id: str = LAB, packs: PackSet = _PACKS) -> None:
     """Make a deployment."""
     new = {"id": id_, "workspace_id": workspace_id, "name": "pictures"}
     books.do(lambda c: deployments.create_deployment(c, new, packs, NOW, _MANY))
@@ -43,7 +43,7 @@ def made(books: Books, id_: str = ONE, workspace_id: str = LAB, packs: PackSet =
 
 def ready(books: Books, id_: str = ONE, workspace_id: str = LAB) -> Placement:
     """Make a deployment whose first release is prepared."""
-    made(books, id_, workspace_id)
+    make_deployment(books, id_, workspace_id)
     books.do(lambda c: deployments.settle_release(c, id_, 1, 3, None, NOW + 1))
     return Placement(id_, 1, _PACKS)
 
@@ -54,14 +54,14 @@ def state(books: Books, id_: str = ONE, workspace_id: str = LAB) -> tuple[str, s
     return found.state.value, found.reason, found.serving
 
 
-def refused(books: Books, work: Any) -> Any:
+def fault_of(books: Books, work: Any) -> Any:
     """Return the fault with which something is refused."""
     with pytest.raises(DeploymentFaultError) as caught:
         books.do(work)
     return caught.value.fault
 
 
-def sent(books: Books, placement: Placement, *ids: str, **changes: Any) -> Sequence[JobVerdict]:
+def send_jobs(books: Books, placement: Placement, *ids: str, **changes: Any) -> Sequence[JobVerdict]:
     """Send jobs to a deployment."""
     return verdicts(books, *(submission(id_, placement=placement, **changes) for id_ in ids))
 
@@ -78,7 +78,7 @@ def books(database: Database, run: Run) -> Books:
 @pytest.mark.req("J-15")
 def test_deployment_is_ready_once_its_release_is(books: Books) -> None:
     """Its first release has the version 1, and serves once it is prepared."""
-    made(books)
+    make_deployment(books)
     assert state(books) == ("not_ready", None, None)
     (waiting,) = books.do(lambda c: deployments.releases_to_prepare(c, 10))
     assert (waiting.deployment_id, waiting.version, waiting.packs) == (ONE, 1, _PACKS)
@@ -109,10 +109,10 @@ def test_failed_release_leaves_the_earlier_one_serving(books: Books) -> None:
 @pytest.mark.req("J-15")
 def test_deployment_stops_when_its_first_release_fails(books: Books) -> None:
     """Nobody need ask again until somebody does something: another release, or a start that tries the same again."""
-    made(books)
+    make_deployment(books)
     books.do(lambda c: deployments.settle_release(c, ONE, 1, None, "it is broken", NOW + 1))
     assert state(books) == ("stopped", "it is broken", None)
-    assert sent(books, Placement(ONE, 1, _PACKS), "a") == [DeploymentStopped("it is broken")]
+    assert send_jobs(books, Placement(ONE, 1, _PACKS), "a") == [DeploymentStopped("it is broken")]
     books.do(lambda c: deployments.start_deployment(c, LAB, ONE, NOW + 2))
     assert state(books) == ("not_ready", None, None)
     assert [one.version for one in books.do(lambda c: deployments.releases_to_prepare(c, 10))] == [1]
@@ -126,7 +126,7 @@ def test_deployment_stops_when_its_first_release_fails(books: Books) -> None:
 @pytest.mark.req("J-15")
 def test_newest_prepared_release_serves(books: Books) -> None:
     """The newest prepared one serves, whichever was through first."""
-    made(books)
+    make_deployment(books)
     books.do(lambda c: deployments.publish_release(c, LAB, ONE, (), NOW + 1, _MANY))
     books.do(lambda c: deployments.settle_release(c, ONE, 2, 0, None, NOW + 2))
     assert state(books) == ("ready", None, 2)
@@ -139,14 +139,14 @@ def test_job_is_refused_by_a_deployment_that_is_not_ready(books: Books) -> None:
     """Whatever was seen before, the transaction that submits a job looks again; nothing is left of one it refuses."""
     placement = ready(books)
     books.do(lambda c: deployments.move_deployment(c, placement, DeploymentEvent.LOSE, "no engine", NOW + 2))
-    assert sent(books, placement, "a") == [DeploymentUnavailable()]
+    assert send_jobs(books, placement, "a") == [DeploymentUnavailable()]
     assert [one.id for one in books.do(lambda c: deployments.deployments_to_probe(c, 10))] == [ONE]
     books.do(lambda c: deployments.move_deployment(c, placement, DeploymentEvent.PREPARE, None, NOW + 3))
-    assert sent(books, placement, "b") == [Submitted(1, JobState.RELEASED)]
+    assert send_jobs(books, placement, "b") == [Submitted(1, JobState.RELEASED)]
     books.do(lambda c: deployments.stop_deployment(c, LAB, ONE, NOW + 4))
-    assert sent(books, placement, "c") == [DeploymentStopped(None)]
+    assert send_jobs(books, placement, "c") == [DeploymentStopped(None)]
     books.do(lambda c: deployments.start_deployment(c, LAB, ONE, NOW + 5))
-    assert sent(books, placement, "d") == [DeploymentNotReady()]
+    assert send_jobs(books, placement, "d") == [DeploymentNotReady()]
     assert states(books) == {"b": "released"}
     (row,) = books.rows("SELECT deployment_id, release_version FROM jobs")
     assert row == {"deployment_id": ONE, "release_version": 1}
@@ -172,7 +172,7 @@ def test_deployment_of_another_workspace_is_unknown(books: Books) -> None:
         lambda c: deployments.start_deployment(c, OTHER, ONE, NOW),
         lambda c: deployments.delete_deployment(c, OTHER, ONE, NOW),
     ):
-        assert refused(books, work) == DeploymentNotFound(ONE)
+        assert fault_of(books, work) == DeploymentNotFound(ONE)
     assert books.do(lambda c: deployments.list_deployments(c, OTHER, 10)) == []
     assert verdicts(books, submission("a", OTHER, placement=placement)) == [DeploymentNotFound(ONE)]
     assert state(books) == ("ready", None, 1)
@@ -183,8 +183,8 @@ def test_waiting_jobs_of_a_deleted_deployment_fail_and_running_ones_are_cancelle
     """Those that wait fail, and tell why; the one that is executed is canceling; others are left alone."""
     placement = ready(books)
     ready(books, "other-00000001")
-    sent(books, placement, "running", server_id=SERVER)
-    sent(books, placement, "released", "parked", "unwanted")
+    send_jobs(books, placement, "running", server_id=SERVER)
+    send_jobs(books, placement, "released", "parked", "unwanted")
     verdicts(books, cancel("unwanted"), submission("elsewhere", placement=Placement("other-00000001", 1, _PACKS)))
     books.do(lambda c: deployments.delete_deployment(c, LAB, ONE, NOW + 2))
     assert books.do(lambda c: deployments.deleted_deployments(c, 10)) == [(ONE, LAB)]
@@ -208,11 +208,11 @@ def test_waiting_jobs_of_a_deleted_deployment_fail_and_running_ones_are_cancelle
 def test_deleted_deployment_takes_no_job(books: Books) -> None:
     """It is as if it had never been; its releases are known only to its jobs, until those are forgotten."""
     placement = ready(books)
-    sent(books, placement, "a", server_id=SERVER)
+    send_jobs(books, placement, "a", server_id=SERVER)
     books.do(lambda c: deployments.delete_deployment(c, LAB, ONE, NOW + 2))
-    assert sent(books, placement, "b") == [DeploymentNotFound(ONE)]
-    assert refused(books, lambda c: deployments.get_deployment(c, LAB, ONE)) == DeploymentNotFound(ONE)
-    assert refused(books, lambda c: deployments.delete_deployment(c, LAB, ONE, NOW)) == DeploymentNotFound(ONE)
+    assert send_jobs(books, placement, "b") == [DeploymentNotFound(ONE)]
+    assert fault_of(books, lambda c: deployments.get_deployment(c, LAB, ONE)) == DeploymentNotFound(ONE)
+    assert fault_of(books, lambda c: deployments.delete_deployment(c, LAB, ONE, NOW)) == DeploymentNotFound(ONE)
     assert books.do(lambda c: deployments.settle_release(c, ONE, 1, 3, None, NOW)) is None
     job, packs = books.do(lambda c: jobs.find_claimed(c, LAB, "a"))
     assert (job is not None and job.deployment_id, packs) == (ONE, _PACKS)
@@ -227,12 +227,12 @@ def test_deleted_deployment_takes_no_job(books: Books) -> None:
 
 def test_number_of_deployments_and_releases_is_bounded(books: Books) -> None:
     """One more than the bound is refused, of deployments and of releases; deleting makes room."""
-    made(books)
+    make_deployment(books)
     new = {"id": "second-00000001", "workspace_id": LAB, "name": "second"}
-    assert refused(books, lambda c: deployments.create_deployment(c, new, (), NOW, 1)) == TooManyDeployments(
+    assert fault_of(books, lambda c: deployments.create_deployment(c, new, (), NOW, 1)) == TooManyDeployments(
         "deployments of the workspace", 1
     )
-    assert refused(books, lambda c: deployments.publish_release(c, LAB, ONE, (), NOW, 1)) == TooManyDeployments(
+    assert fault_of(books, lambda c: deployments.publish_release(c, LAB, ONE, (), NOW, 1)) == TooManyDeployments(
         "releases of the deployment", 1
     )
     books.do(lambda c: deployments.delete_deployment(c, LAB, ONE, NOW + 1))
@@ -260,7 +260,7 @@ def test_list_at_a_deployment_has_its_jobs_alone(books: Books) -> None:
     """At a deployment's address only its jobs are listed, page by page; at the workspace's all of them."""
     placement, other = ready(books), ready(books, "other-00000001")
     for number in range(6):
-        sent(books, other if number % 2 else placement, f"job-{number}", labels={"team": "a"})
+        send_jobs(books, other if number % 2 else placement, f"job-{number}", labels={"team": "a"})
     verdicts(books, submission("bare"))
 
     def page(**query: Any) -> tuple[list[str], int | None]:
@@ -277,7 +277,7 @@ def test_list_at_a_deployment_has_its_jobs_alone(books: Books) -> None:
 
 def test_reason_is_noted_only_while_a_deployment_is_not_ready(books: Books) -> None:
     """A reason is noted while it is not ready, and gone when it is."""
-    made(books)
+    make_deployment(books)
     books.do(lambda c: deployments.note_waiting(c, ONE, "the engine is being started", NOW + 1))
     assert state(books) == ("not_ready", "the engine is being started", None)
     books.do(lambda c: deployments.settle_release(c, ONE, 1, 3, None, NOW + 2))

@@ -18,7 +18,7 @@ from fairlead.storage.runs import queue as runs
 from fairlead.storage.runs.entries import write_entries
 from fairlead.storage.work.table import PoolBacklog, announce_server, read_pools
 from storage.bookings import LAB, NOW, SERVER, Books, admission
-from storage.plans import traced
+from storage.plans import trace
 from storage.queued_runs import BACKLOG, BASE_URL
 
 pytestmark = pytest.mark.req("M-05")
@@ -52,12 +52,12 @@ def _release_jobs(books: Books, pools: Sequence[str]) -> None:
     books.do(lambda c: write_job_entries(c, entries))
 
 
-def _seen(books: Books, kind: str, *named: str) -> Sequence[PoolBacklog]:
+def _read_pools(books: Books, kind: str, *named: str) -> Sequence[PoolBacklog]:
     seen: Sequence[PoolBacklog] = books.do(lambda c: read_pools(c, _TABLES, _SINCE, named))[kind]
     return seen
 
 
-def _announced(books: Books, server_id: str, pools: WorkedPools, at: int = NOW) -> None:
+def _announce(books: Books, server_id: str, pools: WorkedPools, at: int = NOW) -> None:
     books.do(partial(announce_server, server_id=server_id, now=at, forget_before=0, pools=pools))
 
 
@@ -67,48 +67,48 @@ def test_released_work_is_counted_by_pool(books: Books, kind: str, release: Rele
     release(books, ["gpu", "typo", "gpu", "default", "gpu"])
     write = write_entries if kind == "runs" else write_job_entries
     books.do(lambda c: write(c, [Claim(f"{kind[:-1]}-000", LAB, SERVER, NOW + 1)]))
-    assert _seen(books, kind, "gpu", "idle") == [
+    assert _read_pools(books, kind, "gpu", "idle") == [
         PoolBacklog("default", 1, is_named=True, is_worked_for=False),
         PoolBacklog("gpu", 2, is_named=True, is_worked_for=False),
         PoolBacklog("idle", 0, is_named=True, is_worked_for=False),
         PoolBacklog("typo", 1, is_named=False, is_worked_for=False),
     ]
-    assert [one.waiting for one in _seen(books, "jobs" if kind == "runs" else "runs")] == [0]
+    assert [one.waiting for one in _read_pools(books, "jobs" if kind == "runs" else "runs")] == [0]
 
 
 def test_parked_work_waits_for_no_pool(books: Books) -> None:
     """What waits for a slot of its workspace could not be executed by any server."""
     _release_jobs(books, ["gpu"] * (_MANY + 5))
-    assert _seen(books, "jobs")[-1] == PoolBacklog("gpu", _MANY, is_named=False, is_worked_for=False)
+    assert _read_pools(books, "jobs")[-1] == PoolBacklog("gpu", _MANY, is_named=False, is_worked_for=False)
 
 
 def test_only_servers_that_live_and_have_places_work_for_a_pool(books: Books) -> None:
     """One that is silent, or that has no places for a kind of work, does not; its pools are named while it lives."""
-    _announced(books, "living", WorkedPools(runs=("gpu", "default"), jobs=()))
-    _announced(books, "silent", WorkedPools(("slow",), ("slow",)), at=_SINCE)
-    assert [(one.pool, one.is_worked_for) for one in _seen(books, "runs")] == [("default", True), ("gpu", True)]
-    assert [(one.pool, one.is_worked_for) for one in _seen(books, "jobs")] == [("default", False), ("gpu", False)]
+    _announce(books, "living", WorkedPools(runs=("gpu", "default"), jobs=()))
+    _announce(books, "silent", WorkedPools(("slow",), ("slow",)), at=_SINCE)
+    assert [(one.pool, one.is_worked_for) for one in _read_pools(books, "runs")] == [("default", True), ("gpu", True)]
+    assert [(one.pool, one.is_worked_for) for one in _read_pools(books, "jobs")] == [("default", False), ("gpu", False)]
 
 
 def test_server_of_a_version_without_pools_works_for_the_default(books: Books) -> None:
     """During an upgrade its work is not reported as that of nobody."""
-    _announced(books, "old", WorkedPools())
+    _announce(books, "old", WorkedPools())
     books.do(lambda c: c.execute(update(servers).values(pools=None)))
-    assert _seen(books, "jobs") == [PoolBacklog("default", 0, is_named=True, is_worked_for=True)]
+    assert _read_pools(books, "jobs") == [PoolBacklog("default", 0, is_named=True, is_worked_for=True)]
 
 
 @pytest.mark.parametrize(("kind", "release"), [("runs", _release_runs), ("jobs", _release_jobs)])
 def test_pools_of_deployments_hide_no_pool_with_a_name(books: Books, kind: str, release: Release) -> None:
     """Of any number of pools that no operator has named some are looked at, and all that operators have."""
     release(books, [*(f"a-{number:03}" for number in range(_MANY - 1)), "zoo"])
-    seen = _seen(books, kind, "zoo")
+    seen = _read_pools(books, kind, "zoo")
     assert seen[-1] == PoolBacklog("zoo", 1, is_named=True, is_worked_for=False)
     assert 100 <= sum(one.waiting for one in seen if not one.is_named) < _MANY - 1
 
 
 def test_released_work_is_counted_by_an_index(books: Books) -> None:
     """However much has ended or is parked, no table of work is read from end to end."""
-    for statement, steps in traced(books, _look):
+    for statement, steps in trace(books, _look):
         assert not any(word in steps for word in ("Seq Scan on runs", "Seq Scan on jobs")), statement
         if "SCAN other" in steps or "SEARCH other" in steps:
             assert "_released_pool" in steps, statement

@@ -54,9 +54,9 @@ def finish(books: Books, receiver: FakePartner, count: int) -> None:
         end(books, run_id(number))
 
 
-async def tried(office: Office, count: int) -> None:
+async def wait_for_tries(office: Office, count: int) -> None:
     """Wait until so many tries were recorded."""
-    await until(lambda: len(office.observed(WebhookTried)) >= count)
+    await until(lambda: len(office.observations_of(WebhookTried)) >= count)
 
 
 async def stop(task: "asyncio.Task[None]") -> None:
@@ -82,11 +82,11 @@ def test_due_webhook_is_posted_at_once_when_woken(
         for _ in range(3):
             poster.wake()
             await asyncio.sleep(0.05)
-        assert office.observed(WebhookTried) == []
+        assert office.observations_of(WebhookTried) == []
         office.move(1000)
         if is_woken:
             poster.wake()
-        await tried(office, 1)
+        await wait_for_tries(office, 1)
         await stop(task)
 
     run(work())
@@ -112,12 +112,12 @@ def test_slow_receiver_does_not_hold_up_the_others(
 
     async def work() -> None:
         task = asyncio.create_task(poster.work())
-        await tried(office, 3 * AT_ONCE)
+        await wait_for_tries(office, 3 * AT_ONCE)
         await stop(task)
 
     run(work())
     assert 1 < most <= AT_ONCE
-    assert {one.delivered for one in office.observed(WebhookTried)} == {True}
+    assert {one.delivered for one in office.observations_of(WebhookTried)} == {True}
     assert len(receiver.requests(HOOK)) == 3 * AT_ONCE
 
 
@@ -134,7 +134,7 @@ def test_stopping_server_loses_no_webhook(books: Books, database: Database, rece
         assert office.seen == []
         office.move(LEASE_MS)
         task = asyncio.create_task(Poster(office.webhooks, "webhooks", office.seen.append).work())
-        await tried(office, 1)
+        await wait_for_tries(office, 1)
         await stop(task)
         await office.transport.close()
 
@@ -167,9 +167,9 @@ def test_poster_survives_a_bug(books: Books, database: Database, receiver: FakeP
 
     async def work() -> None:
         task = asyncio.create_task(Poster(office.webhooks, "webhooks", office.seen.append).work())
-        await tried(office, 1)
+        await wait_for_tries(office, 1)
         await stop(task)
         await office.transport.close()
 
     run(work())
-    assert [one.doing for one in office.observed(UnexpectedError)] == ["deliver webhooks"]
+    assert [one.doing for one in office.observations_of(UnexpectedError)] == ["deliver webhooks"]

@@ -112,9 +112,9 @@ async def working(
         leave()
 
 
-def ended(server: Server, count: int) -> Callable[[], bool]:
+def have_ended(server: Server, count: int) -> Callable[[], bool]:
     """Return a question: whether so many runs have ended."""
-    return lambda: len(server.observed(RunEnded)) >= count
+    return lambda: len(server.observations_of(RunEnded)) >= count
 
 
 def test_released_run_that_is_announced_is_claimed_without_a_look(
@@ -127,7 +127,7 @@ def test_released_run_that_is_announced_is_claimed_without_a_look(
         async with working(server):
             await asyncio.sleep(0.1)  # its first look is over
             await enqueue(server, caller)
-            await until(ended(server, 1))
+            await until(have_ended(server, 1))
 
     run(follow())
 
@@ -138,10 +138,10 @@ def test_released_run_that_is_not_announced_is_found_by_looking(server: Server, 
     async def follow() -> None:
         await enqueue(server, caller, number=1)
         async with working(server):
-            await until(ended(server, 1))
+            await until(have_ended(server, 1))
             server.wakeups.is_losing = True
             await enqueue(server, caller, number=2)
-            await until(ended(server, 2))
+            await until(have_ended(server, 2))
 
     run(follow())
 
@@ -162,7 +162,7 @@ def test_worker_that_stops_claims_only_what_its_own_jobs_wait_for(
                 await enqueue(server, caller, number=2)
                 server.wakeups.is_losing = True
                 await enqueue(server, caller, number=3)
-                await until(ended(server, 2))
+                await until(have_ended(server, 2))
 
     run(follow())
     states = {row["id"]: row["state"] for row in books.rows("SELECT id, state FROM runs")}
@@ -184,7 +184,7 @@ def test_worker_takes_no_more_than_its_places(
             await asyncio.sleep(1.5 * _LOOK)
             assert (len(partner.calls), server.executor.under_way) == (places, places)
             gate.set()
-            await until(ended(server, 7))
+            await until(have_ended(server, 7))
 
     run(follow())
     assert [row["state"] for row in books.rows("SELECT state FROM runs")] == ["succeeded"] * 7
@@ -201,7 +201,7 @@ def test_worker_without_places_claims_nothing_and_tends_the_queue(
         server.now_ns += (DAY_MS + 1) * 1_000_000
         async with working(server, 0):
             await enqueue(server, caller, number=2)
-            await until(lambda: bool(server.observed(RunWithdrawn)))
+            await until(lambda: bool(server.observations_of(RunWithdrawn)))
 
     run(follow())
     assert partner.calls == []
@@ -234,12 +234,12 @@ def test_bug_in_claiming_frees_its_place(server: Server, caller: Caller, books: 
         async with working(server, 1, queue):
             for number in (1, 2, 3, 4):
                 await enqueue(server, caller, number=number)
-            await until(ended(server, 2))
+            await until(have_ended(server, 2))
         server.now_ns += 61_000_000_000
         assert await server.queue.end_strays() == 2
 
     run(follow())
-    assert [type(seen.error) for seen in server.observed(UnexpectedError)] == [ZeroDivisionError] * 2
+    assert [type(seen.error) for seen in server.observations_of(UnexpectedError)] == [ZeroDivisionError] * 2
     states = [books.state(run_id(number))["state"] for number in (1, 2, 3, 4)]
     assert states == ["failed", "failed", "succeeded", "succeeded"]
     assert books.figures(caller.workspace_id)[1:] == (0, 0)
@@ -262,7 +262,7 @@ def test_run_that_is_announced_twice_is_dispatched_once(
             await until(lambda: bool(partner.calls))
             worker.tell(told)
             gate.set()
-            await until(ended(server, 1))
+            await until(have_ended(server, 1))
             worker.tell(told)
             await asyncio.sleep(0.1)
 
@@ -277,10 +277,10 @@ def test_worker_survives_an_unavailable_database(server: Server, caller: Caller,
         await enqueue(server, caller)
         server.database.refusals = 4
         async with working(server):
-            await until(ended(server, 1))
+            await until(have_ended(server, 1))
 
     run(follow())
-    assert len(server.observed(DatabaseTrouble)) == 4
+    assert len(server.observations_of(DatabaseTrouble)) == 4
 
 
 def test_worker_survives_a_bug_in_a_look(server: Server, caller: Caller, books: Books, run: Run) -> None:
@@ -290,9 +290,9 @@ def test_worker_survives_a_bug_in_a_look(server: Server, caller: Caller, books: 
         await enqueue(server, caller)
         await server.database.write(lambda c: c.exec_driver_sql("ALTER TABLE runs RENAME TO elsewhere").close())
         async with working(server):
-            await until(lambda: bool(server.observed(UnexpectedError)))
+            await until(lambda: bool(server.observations_of(UnexpectedError)))
             await server.database.write(lambda c: c.exec_driver_sql("ALTER TABLE elsewhere RENAME TO runs").close())
-            await until(ended(server, 1))
+            await until(have_ended(server, 1))
 
     run(follow())
     assert books.state(run_id())["state"] == "succeeded"
@@ -311,7 +311,7 @@ def test_stopping_worker_finishes_what_it_claimed(
                 await enqueue(server, caller, number=number)
             await until(lambda: len(partner.calls) == 2)
         gate.set()
-        await until(ended(server, 2))
+        await until(have_ended(server, 2))
         worker.tell([Released(run_id(3), caller.workspace_id, DEFAULT_POOL)])
         await asyncio.sleep(0.1)
 

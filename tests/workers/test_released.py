@@ -21,7 +21,7 @@ from fairlead.storage.runs import queue
 from fairlead.storage.runs.entries import write_entries
 from fairlead.workers.work import ReleasedWork
 from storage.bookings import NOW, Books, admission
-from storage.plans import traced
+from storage.plans import trace
 from storage.queued_runs import BACKLOG, BASE_URL
 
 pytestmark = pytest.mark.req("S-03")
@@ -224,7 +224,7 @@ def test_look_reads_no_more_of_a_crowd_than_it_returns(kind: Any, books: Books, 
     books.sql(f"UPDATE {table} SET state = '{has_ended}' WHERE id > 'office-0020'")  # noqa: S608 -- same
     if is_analyzed:
         books.sql("ANALYZE")
-    statements = traced(books, lambda c: find(c, DEFAULT_POOL, "lab-id", 60))
+    statements = trace(books, lambda c: find(c, DEFAULT_POOL, "lab-id", 60))
     assert statements
     for sql, steps in statements:
         assert f"ix_{table}_released_pool" in steps, (sql, steps)

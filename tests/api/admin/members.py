@@ -70,7 +70,7 @@ def sign_in(server: Server, key: str, address: str | None = None, **headers: str
     return httpx.post(f"{server.url}{PATH}/sessions", json={"key": key}, headers=told)
 
 
-def refused(answer: httpx.Response) -> tuple[int, str, str | None]:
+def refusal_of(answer: httpx.Response) -> tuple[int, str, str | None]:
     """The status, the code and the field of an error, whose envelope is whole."""
     error = answer.json()["error"]
     assert set(error) == {"code", "message", "field", "request_id"}

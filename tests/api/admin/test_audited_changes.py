@@ -10,10 +10,10 @@ import httpx
 import pytest
 from sqlalchemy import Connection, select, text
 
-from api.admin.members import Person, first_operator, refused, sign_in
+from api.admin.members import Person, first_operator, refusal_of, sign_in
 from api.conftest import NewName
 from api.queues import Client
-from databases import opened
+from databases import opened_database
 from fairlead.api.admin.api import ROUTES
 from fairlead.api.http.route import Route
 from fairlead.storage.db.tables import metadata
@@ -63,7 +63,7 @@ class _Act:
         self.before()
         return session.ask("DELETE", "/sessions/current", headers=_FROM)
 
-    def made(self, path: str, body: object) -> dict[str, Any]:
+    def make(self, path: str, body: object) -> dict[str, Any]:
         """Make something that a change is then made to."""
         answer = self.operator.ask("POST", path, body)
         assert answer.is_success, answer.text
@@ -73,24 +73,24 @@ class _Act:
     def member(self) -> str:
         """The id of a member without roles."""
         name = self.new_name()
-        id_: str = self.made("/members", {"name": name, "email": f"{name}@example.com"})["id"]
+        id_: str = self.make("/members", {"name": name, "email": f"{name}@example.com"})["id"]
         return id_
 
     def guest(self) -> str:
         """The id of a viewer of the workspace."""
         name = self.new_name()
         body = {"name": name, "email": f"{name}@example.com", "role": "viewer"}
-        id_: str = self.made(f"{self.base}/members", body)["member"]["id"]
+        id_: str = self.make(f"{self.base}/members", body)["member"]["id"]
         return id_
 
     def key(self) -> str:
         """The id of an API key."""
-        id_: str = self.made(f"{self.base}/keys", {"label": "a"})["key"]["id"]
+        id_: str = self.make(f"{self.base}/keys", {"label": "a"})["key"]["id"]
         return id_
 
     def one(self, path: str, body: object) -> str:
         """The path of something that was just made below the workspace's."""
-        return f"{self.base}{path}/{self.made(self.base + path, body)['id']}"
+        return f"{self.base}{path}/{self.make(self.base + path, body)['id']}"
 
 
 _Change: TypeAlias = Callable[[_Act], httpx.Response]
@@ -108,7 +108,7 @@ _CHANGES: Final = MappingProxyType[str, _Change](
         "change_member": lambda act: act.ask("PATCH", f"/members/{act.member()}", {"name": "Another"}),
         "delete_member": lambda act: act.ask("DELETE", f"/members/{act.member()}"),
         "create_personal_key": lambda act: act.ask("POST", f"/members/{act.member()}/keys", {"label": "a"}),
-        "revoke_personal_key": lambda act: _revoked(act, act.member()),
+        "revoke_personal_key": lambda act: _revoke(act, act.member()),
         "invite": lambda act: act.ask(
             "POST", f"{act.base}/members", {**_BODY, "email": f"{act.new_name()}@example.com", "role": "viewer"}
         ),
@@ -129,8 +129,8 @@ _CHANGES: Final = MappingProxyType[str, _Change](
         "put_provider_key": lambda act: act.ask("PUT", f"{act.base}/provider-keys/fake", {"key": _SECRET}),
         "delete_provider_key": lambda act: act.ask("DELETE", _provider_key(act)),
         "rotate_webhook_secret": lambda act: act.ask("POST", f"{act.base}/webhook-secret/rotate"),
-        "ban_entry": lambda act: act.ask("PUT", f"/registry-bans/publisher/{_published(act)}"),
-        "unban_entry": lambda act: act.ask("DELETE", f"/registry-bans/publisher/{_published(act, banned=True)}"),
+        "ban_entry": lambda act: act.ask("PUT", f"/registry-bans/publisher/{_publish(act)}"),
+        "unban_entry": lambda act: act.ask("DELETE", f"/registry-bans/publisher/{_publish(act, banned=True)}"),
         "create_budget": lambda act: act.ask("POST", f"{act.base}/budgets", {**_BUDGET, "period": "day"}),
         "change_budget": lambda act: act.ask(
             "PATCH", act.one("/budgets", {**_BUDGET, "period": "total"}), {"limit": "6", "thresholds": [90]}
@@ -172,7 +172,7 @@ def test_every_change_is_one_entry_without_a_secret(
     operator: Person, site: Server, workspace: str, new_name: NewName, partner: FakePartner
 ) -> None:
     """When, who, from where, what and to what; nothing that was shown once, and no secret that was sent."""
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     newest = [0]
 
     def note() -> None:
@@ -194,12 +194,12 @@ def test_every_change_is_one_entry_without_a_secret(
 
 def test_change_without_its_entry_is_not_made(broken_site: Server, new_name: NewName, partner: FakePartner) -> None:
     """Where the log takes no entry, nothing changes: not in the database, in a file, or in the server's memory."""
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     operator, books, workspace = first_operator(broken_site), _Books(broken_site), new_name()
     assert operator.ask("POST", "/workspaces", {"name": workspace}).is_success
     wrong: list[tuple[str, int]] = []
 
-    def shown() -> tuple[object, ...]:
+    def show_state() -> tuple[object, ...]:
         last_audit = operator.ask("GET", "/stored-files/audit").json()
         return operator.get("/catalog"), operator.get("/secrets"), last_audit.get("started_at"), books.rows()
 
@@ -207,14 +207,14 @@ def test_change_without_its_entry_is_not_made(broken_site: Server, new_name: New
         before: list[tuple[object, ...]] = []
 
         def lock_log(before: list[tuple[object, ...]] = before) -> None:
-            before.append(shown())
+            before.append(show_state())
             books.lock_log()
 
         try:
             answer = change(_Act(operator, broken_site, workspace, new_name, lock_log))
         finally:
             books.unlock_log()
-        if answer.status_code < 500 or before != [shown()]:
+        if answer.status_code < 500 or before != [show_state()]:
             wrong.append((name, answer.status_code))
     assert wrong == []
 
@@ -227,7 +227,7 @@ def test_audit_log_is_read_by_time(operator: Person, workspace: str) -> None:
     for query, number in (({"from": entry["at"]}, 1), ({"to": entry["at"]}, 0), ({"from": "2999-01-01"}, 0)):
         wanted = {"workspace": workspace, "action": "workspace.credited", **query}
         assert len(operator.get("/audit-log", **wanted)["items"]) == number, query
-    assert refused(operator.ask("GET", "/audit-log", params={"from": "yesterday"})) == (422, "invalid_input", "from")
+    assert refusal_of(operator.ask("GET", "/audit-log", params={"from": "yesterday"})) == (422, "invalid_input", "from")
 
 
 class _Books:
@@ -251,7 +251,7 @@ class _Books:
 
     def _do(self, work: Callable[[Connection], T]) -> T:
         async def do() -> T:
-            async with opened(self._url) as database:
+            async with opened_database(self._url) as database:
                 return await database.write(work)
 
         return asyncio.run(do())
@@ -263,8 +263,8 @@ def _provider_key(act: _Act) -> str:
     return path
 
 
-def _revoked(act: _Act, member_id: str) -> httpx.Response:
-    key = act.made(f"/members/{member_id}/keys", {})
+def _revoke(act: _Act, member_id: str) -> httpx.Response:
+    key = act.make(f"/members/{member_id}/keys", {})
     return act.ask("DELETE", f"/members/{member_id}/keys/{key['id']}")
 
 
@@ -272,8 +272,8 @@ def _workspace(act: _Act) -> dict[str, object]:
     return {"name": act.new_name(), "limits": {"storage_files": 3}}
 
 
-def _published(act: _Act, *, banned: bool = False) -> str:
-    key, id_ = act.made(f"{act.base}/keys", {})["secret"], f"pub-{act.new_name()}"
+def _publish(act: _Act, *, banned: bool = False) -> str:
+    key, id_ = act.make(f"{act.base}/keys", {})["secret"], f"pub-{act.new_name()}"
     made = httpx.post(f"{act.site.url}/publishers", json={"id": id_, "name": id_}, headers={"X-API-Key": key})
     assert made.status_code == 201, made.text
     if banned:
@@ -284,7 +284,7 @@ def _published(act: _Act, *, banned: bool = False) -> str:
 def _waiting(act: _Act) -> str:
     """A queued run that waits for the one place of its workspace, which another one has."""
     name = act.new_name()
-    act.made("/workspaces", {"name": name, "limits": {"in_flight": 1}})
-    client = Client(act.site, name, act.made(f"/workspaces/{name}/keys", {})["secret"])
-    client.queued()
-    return client.queued()
+    act.make("/workspaces", {"name": name, "limits": {"in_flight": 1}})
+    client = Client(act.site, name, act.make(f"/workspaces/{name}/keys", {})["secret"])
+    client.queue()
+    return client.queue()

@@ -3,7 +3,7 @@
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 
 pytestmark = pytest.mark.req("A-03")
 
@@ -25,12 +25,12 @@ def test_owner_makes_changes_and_deletes_a_budget(owner: Person, workspace: str,
     }  # fmt: skip
     assert (budget["thresholds"], budget["is_enforced"]) == ([50, 80, 100], True)
     again = owner.ask("POST", path, {"scope": "team", "subject": "render", "limit": "1", "period": "day"})
-    assert refused(again) == (409, "conflict", "period")
+    assert refusal_of(again) == (409, "conflict", "period")
     changed = owner.ask("PATCH", f"{path}/{budget['id']}", {"limit": "20", "thresholds": [90], "is_enforced": False})
     assert (changed.json()["limit"], changed.json()["thresholds"], changed.json()["is_enforced"]) == ("20", [90], False)
     assert owner.get(path)["items"] == [changed.json()]
     assert owner.ask("DELETE", f"{path}/{budget['id']}").status_code == 204
-    assert refused(owner.ask("DELETE", f"{path}/{budget['id']}"))[:2] == (404, "not_found")
+    assert refusal_of(owner.ask("DELETE", f"{path}/{budget['id']}"))[:2] == (404, "not_found")
     assert owner.get(path)["items"] == []
     acts = operator.get("/audit-log", workspace=workspace)["items"]
     assert [one["action"] for one in acts][:3] == ["budget.deleted", "budget.changed", "budget.created"]
@@ -53,7 +53,7 @@ def test_owner_makes_changes_and_deletes_a_budget(owner: Person, workspace: str,
 )
 def test_bad_field_of_a_budget_is_named(owner: Person, workspace: str, body: dict[str, object], field: str) -> None:
     """The field that is wrong is in the answer, and nothing is made."""
-    assert refused(owner.ask("POST", f"/workspaces/{workspace}/budgets", body)) == (422, "invalid_input", field)
+    assert refusal_of(owner.ask("POST", f"/workspaces/{workspace}/budgets", body)) == (422, "invalid_input", field)
 
 
 def test_budgets_are_listed_in_pages(owner: Person, workspace: str) -> None:
@@ -66,7 +66,7 @@ def test_budgets_are_listed_in_pages(owner: Person, workspace: str) -> None:
     second = owner.get(path, limit="3", cursor=first["next_cursor"])
     assert [one["subject"] for one in (*first["items"], *second["items"])] == [f"team {n}" for n in (4, 3, 2, 1, 0)]
     assert second["next_cursor"] is None
-    assert refused(owner.ask("GET", f"{path}?cursor=x"))[:2] == (400, "invalid_request")
+    assert refusal_of(owner.ask("GET", f"{path}?cursor=x"))[:2] == (400, "invalid_request")
 
 
 def test_roles_decide_who_sees_and_sets_budgets(new_person: NewPerson, workspace: str, operator: Person) -> None:
@@ -76,10 +76,10 @@ def test_roles_decide_who_sees_and_sets_budgets(new_person: NewPerson, workspace
     for role in ("viewer", "member"):
         person = new_person(role)
         assert person.get(path)["items"] == []
-        assert refused(person.ask("POST", path, body))[:2] == (403, "forbidden")
-        assert refused(person.ask("POST", f"/workspaces/{workspace}/alert-channels", {}))[:2] == (403, "forbidden")
+        assert refusal_of(person.ask("POST", path, body))[:2] == (403, "forbidden")
+        assert refusal_of(person.ask("POST", f"/workspaces/{workspace}/alert-channels", {}))[:2] == (403, "forbidden")
     stranger = new_person("owner", "default")
-    assert refused(stranger.ask("GET", path))[:2] == (404, "not_found")
+    assert refusal_of(stranger.ask("GET", path))[:2] == (404, "not_found")
     assert operator.ask("POST", path, body).status_code == 201
 
 
@@ -87,8 +87,8 @@ def test_channel_is_made_tried_and_deleted(owner: Person, workspace: str) -> Non
     """Its address is not shown again; a test is listed with the alerts."""
     path = f"/workspaces/{workspace}/alert-channels"
     made = owner.ask("POST", path, {"kind": "slack", "target": "https://127.0.0.1/hook"})
-    assert refused(made) == (422, "invalid_input", "target")
-    assert refused(owner.ask("POST", path, {"kind": "email", "target": "a@b.de"})) == (422, "invalid_input", "kind")
+    assert refusal_of(made) == (422, "invalid_input", "target")
+    assert refusal_of(owner.ask("POST", path, {"kind": "email", "target": "a@b.de"})) == (422, "invalid_input", "kind")
     made = owner.ask("POST", path, {"kind": "slack", "target": "https://hooks.example.invalid/T0/secretword"})
     assert made.status_code == 201
     channel = made.json()
@@ -99,4 +99,4 @@ def test_channel_is_made_tried_and_deleted(owner: Person, workspace: str) -> Non
     assert (alert["kind"], [one["channel"] for one in alert["delivered"]]) == ("test", [channel["id"]])
     assert owner.ask("DELETE", f"{path}/{channel['id']}").status_code == 204
     for method, tail in (("DELETE", ""), ("POST", "/test")):
-        assert refused(owner.ask(method, f"{path}/{channel['id']}{tail}"))[:2] == (404, "not_found")
+        assert refusal_of(owner.ask(method, f"{path}/{channel['id']}{tail}"))[:2] == (404, "not_found")

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from servers import Server
 
 pytestmark = pytest.mark.req("A-01")
@@ -36,7 +36,7 @@ def test_deployment_is_made_changed_released_stopped_started_and_deleted(
     assert member.ask("POST", f"{path}/{one['id']}/stop").json()["state"] == "stopped"
     assert member.ask("POST", f"{path}/{one['id']}/start").json()["state"] == "not_ready"
     assert member.ask("DELETE", f"{path}/{one['id']}").status_code == 204
-    assert refused(member.ask("GET", f"{path}/{one['id']}"))[:2] == (404, "not_found")
+    assert refusal_of(member.ask("GET", f"{path}/{one['id']}"))[:2] == (404, "not_found")
     site.cli("deployments", "create", "other", "--workspace", workspace)
     log = new_person("owner").get("/audit-log", workspace=workspace)["items"]
     told = [(row["action"], row["actor"]["kind"]) for row in log if row["action"].startswith("deployment.")]
@@ -65,7 +65,7 @@ def test_bad_field_of_a_deployment_is_named(
 ) -> None:
     """Nothing is made."""
     member, path = new_person("member"), f"/workspaces/{workspace}/deployments"
-    status, code, named = refused(member.ask("POST", path, body))
+    status, code, named = refusal_of(member.ask("POST", path, body))
     assert (status, code) == (422, "invalid_input")
     assert (named or "").startswith(field)
     assert member.get(path)["items"] == []
@@ -76,7 +76,7 @@ def test_bad_pool_of_a_deployment_is_named(new_person: NewPerson, workspace: str
     """Nothing is changed."""
     member, path = new_person("member"), f"/workspaces/{workspace}/deployments"
     made = member.ask("POST", path, {"name": "pictures", "packs": [], "pool": "gpu"}).json()
-    assert refused(member.ask("PATCH", f"{path}/{made['id']}", body)) == (422, "invalid_input", "pool")
+    assert refusal_of(member.ask("PATCH", f"{path}/{made['id']}", body)) == (422, "invalid_input", "pool")
     assert member.get(path)["items"] == [made]
 
 
@@ -85,7 +85,7 @@ def test_deployment_of_another_workspace_is_not_there(operator: Person, new_pers
     made = operator.ask("POST", "/workspaces/default/deployments", {"name": "theirs"}).json()
     member = new_person("member")
     for path in (f"/workspaces/{workspace}/deployments/{made['id']}", f"/workspaces/default/deployments/{made['id']}"):
-        assert refused(member.ask("GET", path))[:2] == (404, "not_found")
-        assert refused(member.ask("PATCH", path, {"pool": None}))[:2] == (404, "not_found")
-        assert refused(member.ask("POST", f"{path}/stop"))[:2] == (404, "not_found")
-        assert refused(member.ask("DELETE", path))[:2] == (404, "not_found")
+        assert refusal_of(member.ask("GET", path))[:2] == (404, "not_found")
+        assert refusal_of(member.ask("PATCH", path, {"pool": None}))[:2] == (404, "not_found")
+        assert refusal_of(member.ask("POST", f"{path}/stop"))[:2] == (404, "not_found")
+        assert refusal_of(member.ask("DELETE", path))[:2] == (404, "not_found")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from api.admin.test_runs import caller
 from api.queues import NewClient
 from fake_partner import SECRET
@@ -29,7 +29,7 @@ def test_models_are_listed_searched_and_shown(chief: Person) -> None:
     assert (model["provider"], model["is_configured"]) == ("fake", True)
     assert model["prices"]
     assert model["providers"][0]["is_native"] is True
-    assert refused(chief.ask("GET", "/models/fake/none-1"))[:2] == (404, "not_found")
+    assert refusal_of(chief.ask("GET", "/models/fake/none-1"))[:2] == (404, "not_found")
 
 
 def test_key_sees_the_models_of_its_workspace(new_client: NewClient) -> None:
@@ -37,7 +37,7 @@ def test_key_sees_the_models_of_its_workspace(new_client: NewClient) -> None:
     client = new_client("--models", "fake/json-1")
     person = caller(client)
     assert [one["id"] for one in person.get("/models", limit="200")["items"]] == ["fake/json-1"]
-    assert refused(person.ask("GET", "/models/fake/free-1"))[:2] == (404, "not_found")
+    assert refusal_of(person.ask("GET", "/models/fake/free-1"))[:2] == (404, "not_found")
 
 
 def test_provider_is_told_with_its_health(chief: Person, new_client: NewClient) -> None:
@@ -49,7 +49,7 @@ def test_provider_is_told_with_its_health(chief: Person, new_client: NewClient) 
     assert (lockbox["state"], lockbox["is_configured"]) == ("not_configured", False)
     assert lockbox["missing_settings"]
     for path in ("/providers", "/settings"):
-        assert refused(caller(new_client()).ask("GET", path))[:2] == (403, "forbidden")
+        assert refusal_of(caller(new_client()).ask("GET", path))[:2] == (403, "forbidden")
 
 
 def test_settings_are_told_without_secrets(chief: Person) -> None:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from api.conftest import NewName
 from servers import Server, wait_until
 
@@ -44,8 +44,8 @@ def test_owner_makes_changes_and_revokes_a_key(owner: Person, site: Server, work
     assert owner.ask("DELETE", f"{path}/{key['id']}").status_code == 204
     wait_until(lambda: not _opens(site, secret), "the key opens nothing")
     assert owner.get(f"{path}/{key['id']}")["revoked_at"] is not None
-    assert refused(owner.ask("DELETE", f"{path}/{key['id']}"))[:2] == (404, "not_found")
-    assert refused(owner.ask("PATCH", f"{path}/{key['id']}", {"label": "x"}))[:2] == (404, "not_found")
+    assert refusal_of(owner.ask("DELETE", f"{path}/{key['id']}"))[:2] == (404, "not_found")
+    assert refusal_of(owner.ask("PATCH", f"{path}/{key['id']}", {"label": "x"}))[:2] == (404, "not_found")
     log = owner.get("/audit-log", workspace=workspace)["items"]
     actions = [one["action"] for one in log if one["action"].startswith("key.")]
     assert actions == ["key.revoked", "key.changed", "key.created"]
@@ -68,7 +68,7 @@ def test_owner_makes_changes_and_revokes_a_key(owner: Person, site: Server, work
 def test_bad_field_of_a_key_is_named(owner: Person, workspace: str, body: dict[str, Any], field: str) -> None:
     """No key is made."""
     path = f"/workspaces/{workspace}/keys"
-    assert refused(owner.ask("POST", path, body)) == (422, "invalid_input", field)
+    assert refusal_of(owner.ask("POST", path, body)) == (422, "invalid_input", field)
     assert owner.get(path)["items"] == []
 
 
@@ -77,7 +77,7 @@ def test_period_without_a_budget_is_refused(owner: Person, workspace: str) -> No
     path = f"/workspaces/{workspace}/keys"
     key = owner.ask("POST", path, {}).json()["key"]
     answer = owner.ask("PATCH", f"{path}/{key['id']}", {"budget_period": "day"})
-    assert refused(answer) == (422, "invalid_input", "budget_period")
+    assert refusal_of(answer) == (422, "invalid_input", "budget_period")
 
 
 @pytest.mark.req("A-01")
@@ -99,7 +99,7 @@ def test_others_of_the_workspace_see_keys_and_make_none(
         ("GET", f"{path}/webhook-secret", None),
         ("POST", f"{path}/webhook-secret/rotate", {}),
     ):
-        assert refused(person.ask(method, where, body))[:2] == (403, "forbidden"), where
+        assert refusal_of(person.ask(method, where, body))[:2] == (403, "forbidden"), where
 
 
 @pytest.mark.req("A-01")
@@ -110,9 +110,9 @@ def test_key_of_another_workspace_is_not_there(owner: Person, site: Server, work
     theirs = site.cli("keys", "create", elsewhere, "--json")
     for where in (workspace, elsewhere):
         path = f"/workspaces/{where}/keys/{theirs['id']}"
-        assert refused(owner.ask("GET", path))[:2] == (404, "not_found")
-        assert refused(owner.ask("PATCH", path, {"label": "mine"}))[:2] == (404, "not_found")
-        assert refused(owner.ask("DELETE", path))[:2] == (404, "not_found")
+        assert refusal_of(owner.ask("GET", path))[:2] == (404, "not_found")
+        assert refusal_of(owner.ask("PATCH", path, {"label": "mine"}))[:2] == (404, "not_found")
+        assert refusal_of(owner.ask("DELETE", path))[:2] == (404, "not_found")
     assert _opens(site, theirs["key"])
 
 

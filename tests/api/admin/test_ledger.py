@@ -8,11 +8,11 @@ import json
 import httpx
 import pytest
 
-from api.admin.members import PATH, Person, refused
-from api.admin.test_runs import caller, invited
+from api.admin.members import PATH, Person, refusal_of
+from api.admin.test_runs import caller, invite
 from api.queues import Client, NewClient
 from conftest import Run
-from databases import opened
+from databases import opened_database
 from fairlead.domain.days import first_id, start_of
 from fairlead.storage.runs.entries import write_entries
 from servers import Server
@@ -52,13 +52,13 @@ def test_ledger_is_paged_and_exported(spent: Client, chief: Person) -> None:
     rows = list(csv.DictReader(io.StringIO(table.text)))
     assert [row["id"] for row in rows] == [str(one["id"]) for one in found[::-1]]
     assert chief.get(path, to="2020-01-01")["items"] == []
-    assert refused(chief.ask("GET", f"{path}/export?format=xml")) == (422, "invalid_input", "format")
+    assert refusal_of(chief.ask("GET", f"{path}/export?format=xml")) == (422, "invalid_input", "format")
 
 
 @pytest.mark.req("A-01")
 def test_statement_of_a_month_adds_up(spent: Client, chief: Person) -> None:
     """What was there, what was paid in and what was spent make what is left."""
-    viewer = invited(chief, spent.workspace, "viewer")
+    viewer = invite(chief, spent.workspace, "viewer")
     told = viewer.get(f"/workspaces/{spent.workspace}/statement")
     assert (told["opening_balance"], told["credited"], told["charged"], told["closing_balance"]) == (
         "0", "2", "0.03", "1.97",
@@ -66,7 +66,7 @@ def test_statement_of_a_month_adds_up(spent: Client, chief: Person) -> None:
     assert [(one["amount"], one["reason"]) for one in told["credits"]] == [("2", "invoice 1")]
     assert [(one["model"], one["runs"], one["charge"]) for one in told["spending"]] == [("fake/json-1", 3, "0.03")]
     refusal = viewer.ask("GET", f"/workspaces/{spent.workspace}/statement?month=2026-13")
-    assert refused(refusal) == (422, "invalid_input", "month")
+    assert refusal_of(refusal) == (422, "invalid_input", "month")
 
 
 @pytest.mark.req("M-06", "A-01")
@@ -79,7 +79,7 @@ def test_archives_are_listed_and_told(spent: Client, chief: Person, run: Run) ->
     old = f"{first_id(at)}-7000-8000-{id_[-12:]}"
 
     async def add() -> None:
-        async with opened(server.database or f"sqlite:///{server.data / 'fairlead.db'}") as database:
+        async with opened_database(server.database or f"sqlite:///{server.data / 'fairlead.db'}") as database:
             await database.write(lambda c: write_entries(c, [admission(old, workspace_id=id_, created_at=at)]))
             end = settlement(old, workspace_id=id_, finished_at=at + 9, booked=None)
             await database.write(lambda c: write_entries(c, [end]))
@@ -93,7 +93,7 @@ def test_archives_are_listed_and_told(spent: Client, chief: Person, run: Run) ->
     assert chief.get(path)["archived_before"] == one["before"]
     assert chief.get(path, **{"from": "2020-09-01"})["archived_before"] is None
     assert chief.get("/books")["is_right"]
-    assert refused(invited(chief, spent.workspace, "owner").ask("GET", "/archives"))[0] == 403
+    assert refusal_of(invite(chief, spent.workspace, "owner").ask("GET", "/archives"))[0] == 403
 
 
 @pytest.mark.req("A-02")
@@ -110,14 +110,14 @@ def test_caller_sees_its_own_usage(spent: Client, new_client: NewClient, chief: 
     key = chief.get("/usage", workspace=spent.workspace, by="key,day")["items"][0]
     assert (key["key"]["hint"][:4], key["runs"]) == ("flk_", 3)
     for query, field in (("from=never", "from"), ("by=colour", "by"), ("from=2020-01-01", "from")):
-        assert refused(chief.ask("GET", f"/usage?{query}")) == (422, "invalid_input", field)
+        assert refusal_of(chief.ask("GET", f"/usage?{query}")) == (422, "invalid_input", field)
 
 
 def test_api_key_sees_no_ledger(spent: Client, chief: Person) -> None:
     """The ledger and the books are for people."""
     for path in (f"/workspaces/{spent.workspace}/ledger", f"/workspaces/{spent.workspace}/statement", "/books"):
-        assert refused(caller(spent).ask("GET", path))[:2] == (403, "forbidden")
+        assert refusal_of(caller(spent).ask("GET", path))[:2] == (403, "forbidden")
     anonymous = httpx.get(f"{spent.server.url}{PATH}/books")
-    assert refused(anonymous)[:2] == (401, "unauthorized")
+    assert refusal_of(anonymous)[:2] == (401, "unauthorized")
     books = chief.get("/books")
     assert (books["is_right"], books["disagreements"]) == (True, [])

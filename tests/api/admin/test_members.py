@@ -3,7 +3,7 @@
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from api.conftest import NewName
 from servers import Server
 
@@ -18,11 +18,11 @@ def test_operator_makes_changes_and_deletes_a_member(operator: Person, new_name:
     member = made.json()
     assert (member["email"], member["is_operator"], member["workspaces"]) == (f"{name}@example.com", False, [])
     taken = operator.ask("POST", "/members", {"name": "Another", "email": f"{name}@example.com"})
-    assert refused(taken) == (409, "conflict", "email")
+    assert refusal_of(taken) == (409, "conflict", "email")
     changed = operator.ask("PATCH", f"/members/{member['id']}", {"name": "Ada King"})
     assert (changed.json()["name"], changed.json()["email"]) == ("Ada King", f"{name}@example.com")
     assert operator.ask("DELETE", f"/members/{member['id']}").status_code == 204
-    assert refused(operator.ask("GET", f"/members/{member['id']}"))[:2] == (404, "not_found")
+    assert refusal_of(operator.ask("GET", f"/members/{member['id']}"))[:2] == (404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -41,19 +41,19 @@ def test_operator_makes_changes_and_deletes_a_member(operator: Person, new_name:
 )
 def test_bad_field_is_named(operator: Person, body: dict[str, object], field: str) -> None:
     """The field that is wrong is in the answer, and nothing is made."""
-    assert refused(operator.ask("POST", "/members", body)) == (422, "invalid_input", field)
+    assert refusal_of(operator.ask("POST", "/members", body)) == (422, "invalid_input", field)
 
 
 @pytest.mark.req("A-01")
 def test_last_operator_cannot_be_removed(operator: Person, new_person: NewPerson) -> None:
     """Neither deleted nor made less, until another one is there."""
-    assert refused(operator.ask("DELETE", f"/members/{operator.id}"))[:2] == (409, "conflict")
-    assert refused(operator.ask("PATCH", f"/members/{operator.id}", {"is_operator": False}))[:2] == (409, "conflict")
+    assert refusal_of(operator.ask("DELETE", f"/members/{operator.id}"))[:2] == (409, "conflict")
+    assert refusal_of(operator.ask("PATCH", f"/members/{operator.id}", {"is_operator": False}))[:2] == (409, "conflict")
     second = new_person()
     assert operator.ask("PATCH", f"/members/{second.id}", {"is_operator": True}).status_code == 200
     assert second.ask("PATCH", f"/members/{operator.id}", {"is_operator": False}).status_code == 200
-    assert refused(operator.ask("GET", "/members"))[:2] == (403, "forbidden")
-    assert refused(second.ask("DELETE", f"/members/{second.id}"))[:2] == (409, "conflict")
+    assert refusal_of(operator.ask("GET", "/members"))[:2] == (403, "forbidden")
+    assert refusal_of(second.ask("DELETE", f"/members/{second.id}"))[:2] == (409, "conflict")
     assert second.ask("PATCH", f"/members/{operator.id}", {"is_operator": True}).status_code == 200
     assert operator.ask("DELETE", f"/members/{second.id}").status_code == 204
 
@@ -88,7 +88,7 @@ def test_workspace_of_others_is_not_there(site: Server, new_person: NewPerson, n
             ("DELETE", f"/{theirs.id}", None),
         ):
             answer = owner.ask(method, f"/workspaces/{named}/members{path}", body)
-            assert refused(answer)[:2] == (404, "not_found")
+            assert refusal_of(answer)[:2] == (404, "not_found")
             assert answer.json()["error"]["message"] == f"There is no workspace {named}."
 
 
@@ -100,8 +100,8 @@ def test_member_of_another_workspace_cannot_be_changed_through_mine(
     site.cli("workspaces", "create", elsewhere)
     owner, theirs = new_person("owner"), new_person("owner", elsewhere)
     path = f"/workspaces/{workspace}/members/{theirs.id}"
-    assert refused(owner.ask("PATCH", path, {"role": "viewer"}))[:2] == (404, "not_found")
-    assert refused(owner.ask("DELETE", path))[:2] == (404, "not_found")
+    assert refusal_of(owner.ask("PATCH", path, {"role": "viewer"}))[:2] == (404, "not_found")
+    assert refusal_of(owner.ask("DELETE", path))[:2] == (404, "not_found")
     assert [one["role"] for one in theirs.get("/me")["workspaces"]] == ["owner"]
 
 
@@ -133,7 +133,7 @@ def test_nobody_but_operators_sees_other_members(new_person: NewPerson) -> None:
         ("POST", f"/members/{other.id}/keys", {}),
         ("DELETE", f"/members/{other.id}/keys/{other.id}", None),
     ):
-        assert refused(owner.ask(method, path, body))[:2] == (403, "forbidden"), (method, path)
+        assert refusal_of(owner.ask(method, path, body))[:2] == (403, "forbidden"), (method, path)
 
 
 def test_key_is_shown_once(new_person: NewPerson) -> None:
@@ -145,7 +145,7 @@ def test_key_is_shown_once(new_person: NewPerson) -> None:
     listed = {key["id"]: key for key in person.get("/members/me")["keys"]}
     assert (listed[made["id"]]["label"], listed[made["id"]]["hint"][-2:]) == ("laptop", made["secret"][-2:])
     assert person.ask("DELETE", f"/members/me/keys/{made['id']}").status_code == 204
-    assert refused(person.ask("DELETE", f"/members/me/keys/{made['id']}"))[:2] == (404, "not_found")
+    assert refusal_of(person.ask("DELETE", f"/members/me/keys/{made['id']}"))[:2] == (404, "not_found")
 
 
 def test_members_are_listed_in_pages(operator: Person, new_person: NewPerson) -> None:
@@ -162,10 +162,10 @@ def test_members_are_listed_in_pages(operator: Person, new_person: NewPerson) ->
     assert made <= set(seen)
     assert len(seen) == len(set(seen))
     for bad, field in (({"limit": "0"}, "limit"), ({"limit": "201"}, "limit"), ({"limit": "x"}, "limit")):
-        assert refused(operator.ask("GET", "/members", params=bad)) == (422, "invalid_input", field)
+        assert refusal_of(operator.ask("GET", "/members", params=bad)) == (422, "invalid_input", field)
     if "cursor" in query:
         answer = operator.ask("GET", "/audit-log", params={"cursor": query["cursor"]})
-        assert refused(answer) == (422, "invalid_input", "cursor")
+        assert refusal_of(answer) == (422, "invalid_input", "cursor")
     assert operator.ask("GET", "/members", params={"cursor": "x"}).status_code == 400
 
 
@@ -199,14 +199,14 @@ def test_changes_are_in_the_audit_log(
 @pytest.mark.parametrize("role", ["member", "viewer"])
 def test_audit_log_is_for_owners_and_operators(new_person: NewPerson, workspace: str, role: str) -> None:
     """A member or a viewer is refused, and an owner sees no log but that of the workspace."""
-    assert refused(new_person(role).ask("GET", "/audit-log", params={"workspace": workspace}))[0] == 403
+    assert refusal_of(new_person(role).ask("GET", "/audit-log", params={"workspace": workspace}))[0] == 403
     owner = new_person("owner")
-    assert refused(owner.ask("GET", "/audit-log"))[0] == 403
-    assert refused(owner.ask("GET", "/audit-log", params={"workspace": "default"}))[0] == 404
+    assert refusal_of(owner.ask("GET", "/audit-log"))[0] == 403
+    assert refusal_of(owner.ask("GET", "/audit-log", params={"workspace": "default"}))[0] == 404
 
 
 def test_api_key_administers_nothing(site: Server) -> None:
     """It sees its own workspace's balance, runs and usage; members, sessions and the log are not for it."""
     key = Person(site, site.key)
     for path in ("/members", "/members/me", "/sessions", "/audit-log", "/workspaces/default/members"):
-        assert refused(key.ask("GET", path))[:2] == (403, "forbidden"), path
+        assert refusal_of(key.ask("GET", path))[:2] == (403, "forbidden"), path

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from api.conftest import NewName
 from fake_partner import FakePartner, reply
 from servers import Server
@@ -42,7 +42,7 @@ def test_operator_runs_an_installation_over_http(
     assert told["timeline"][-1]["kind"] == "failed"
 
     assert owner.ask("DELETE", f"/workspaces/{name}/keys/{key['key']['id']}").is_success
-    assert refused(owner.ask("POST", f"/workspaces/{name}/credit", {"amount": "1", "reason": "no"}))[0] == 403
+    assert refusal_of(owner.ask("POST", f"/workspaces/{name}/credit", {"amount": "1", "reason": "no"}))[0] == 403
     actions = [entry["action"] for entry in operator.get("/audit-log", workspace=name)["items"]]
     assert actions[0] == "key.revoked"
     assert {"workspace.created", "budget.created", "key.created"} <= set(actions)

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from api.admin.members import Person, refused
-from api.admin.test_runs import invited
+from api.admin.members import Person, refusal_of
+from api.admin.test_runs import invite
 from api.queues import Client, NewClient
 from servers import Server, wait_until
 
@@ -76,7 +76,7 @@ def test_limit_is_set_again_listed_and_deleted(client: Client, chief: Person) ->
     found = [(one["subject"], one["per_minute"]) for one in (*first["items"], *second["items"])]
     assert found == [("fake/free-1", 9), ("fake/json-1", 7)]
     assert chief.ask("DELETE", f"{path}/{id_}").status_code == 204
-    assert refused(chief.ask("DELETE", f"{path}/{id_}"))[:2] == (404, "not_found")
+    assert refusal_of(chief.ask("DELETE", f"{path}/{id_}"))[:2] == (404, "not_found")
     acts = [one["action"] for one in chief.get("/audit-log", workspace=client.workspace)["items"]]
     assert acts[:2] == ["rate_limit.deleted", "rate_limit.set"]
 
@@ -93,12 +93,12 @@ def test_limit_is_set_again_listed_and_deleted(client: Client, chief: Person) ->
 def test_bad_field_of_a_limit_is_named(client: Client, chief: Person, body: dict[str, object], field: str) -> None:
     """Nothing is set."""
     answer = chief.ask("POST", f"/workspaces/{client.workspace}/rate-limits", body)
-    assert refused(answer) == (422, "invalid_input", field)
+    assert refusal_of(answer) == (422, "invalid_input", field)
 
 
 def test_member_does_not_set_limits(client: Client, chief: Person) -> None:
     """Those who may read the workspace see them; owners set them."""
-    member, path = invited(chief, client.workspace, "member"), f"/workspaces/{client.workspace}/rate-limits"
+    member, path = invite(chief, client.workspace, "member"), f"/workspaces/{client.workspace}/rate-limits"
     assert member.get(path)["items"] == []
     body = {"scope": "model", "subject": "fake/json-1", "per_minute": 1}
-    assert refused(member.ask("POST", path, body))[:2] == (403, "forbidden")
+    assert refusal_of(member.ask("POST", path, body))[:2] == (403, "forbidden")

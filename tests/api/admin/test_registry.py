@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from servers import Server
 
 
@@ -18,7 +18,7 @@ def test_operator_bans_a_publisher_and_takes_it_back(
     made = httpx.post(f"{site.url}/publishers", json={"id": id_, "name": id_}, headers={"X-API-Key": key})
     assert made.status_code == 201
     path = f"/registry-bans/publisher/{id_}"
-    assert refused(new_person("owner").ask("PUT", path))[:2] == (403, "forbidden")
+    assert refusal_of(new_person("owner").ask("PUT", path))[:2] == (403, "forbidden")
     assert operator.ask("PUT", path).status_code == 204
     assert operator.ask("PUT", path).status_code == 204
     assert httpx.get(f"{site.url}/publishers/{id_}").status_code == 404
@@ -36,5 +36,5 @@ def test_operator_bans_a_publisher_and_takes_it_back(
 
 def test_unknown_entry_cannot_be_banned(operator: Person) -> None:
     """Neither one that is not there, nor something that is not an entry."""
-    assert refused(operator.ask("PUT", "/registry-bans/node/nothing"))[:2] == (404, "not_found")
-    assert refused(operator.ask("PUT", "/registry-bans/version/nothing")) == (422, "invalid_input", "kind")
+    assert refusal_of(operator.ask("PUT", "/registry-bans/node/nothing"))[:2] == (404, "not_found")
+    assert refusal_of(operator.ask("PUT", "/registry-bans/version/nothing")) == (422, "invalid_input", "kind")

@@ -77,10 +77,10 @@ def test_every_caller_may_do_what_the_route_says_and_nothing_else(
     wrong = []
     for route in ROUTES:
         for kind in _CALLERS:
-            if _is_destructive(route) and _expected(route, kind) is None:
+            if _is_destructive(route) and _expected_refusal(route, kind) is None:
                 continue  # what these do is in tests of their own
             answer = _ask(route, everybody.get(kind), site, workspace)
-            told, expected = _refusal(answer), _expected(route, kind)
+            told, expected = _refusal(answer), _expected_refusal(route, kind)
             if told != expected:
                 wrong.append((kind, route.method, route.path, told or answer.status_code, "expected", expected))
     assert wrong == []
@@ -123,7 +123,7 @@ def test_no_route_answers_for_another_workspace(
     assert left == ids
 
 
-def _expected(route: Route, kind: str) -> int | None:
+def _expected_refusal(route: Route, kind: str) -> int | None:
     """How a route refuses somebody; None where it does not."""
     right = route.right
     match kind:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from api.legs import NATIVE
 from api.queues import Client, NewClient, at_work
 from fake_partner import FakePartner, reply, reply_json
@@ -15,7 +15,7 @@ def chief(queue: Server) -> Person:
     return Person(queue, (queue.data / "first-operator-key").read_text("ascii").strip())
 
 
-def invited(chief: Person, workspace: str, role: str) -> Person:
+def invite(chief: Person, workspace: str, role: str) -> Person:
     """A new person with a role in a workspace."""
     body = {"name": "Ada", "email": f"{role}@{workspace}.example", "role": role}
     told = chief.ask("POST", f"/workspaces/{workspace}/members", body).json()
@@ -31,25 +31,25 @@ def caller(client: Client) -> Person:
 def test_api_key_sees_its_own_runs_only(new_client: NewClient, chief: Person) -> None:
     """Neither those of another workspace, nor those of another key of its own."""
     mine, other = new_client(), new_client()
-    run_id, foreign = mine.queued(), other.queued()
-    mine.completed(run_id)
-    other.completed(foreign)
+    run_id, foreign = mine.queue(), other.queue()
+    mine.wait_for_completion(run_id)
+    other.wait_for_completion(foreign)
     second = mine.server.cli("keys", "create", mine.workspace, "--json")["key"]
     assert [one["id"] for one in caller(mine).get("/runs")["items"]] == [run_id]
     assert Person(mine.server, second).get("/runs")["items"] == []
     for person, hidden in ((caller(mine), foreign), (Person(mine.server, second), run_id)):
-        assert refused(person.ask("GET", f"/runs/{hidden}"))[:2] == (404, "not_found")
-        assert refused(person.ask("POST", f"/runs/{hidden}/cancel"))[0] in (403, 404)
-    assert refused(caller(mine).ask("GET", f"/runs?workspace={other.workspace}"))[:2] == (404, "not_found")
+        assert refusal_of(person.ask("GET", f"/runs/{hidden}"))[:2] == (404, "not_found")
+        assert refusal_of(person.ask("POST", f"/runs/{hidden}/cancel"))[0] in (403, 404)
+    assert refusal_of(caller(mine).ask("GET", f"/runs?workspace={other.workspace}"))[:2] == (404, "not_found")
     assert {run_id, foreign} <= {one["id"] for one in chief.get("/runs", limit="200")["items"]}
 
 
 @pytest.mark.req("A-01")
 def test_run_is_told_with_its_timeline(client: Client, chief: Person) -> None:
     """Admission, hold, claim, charge and end, in order, with what was booked; amounts are dollars."""
-    run_id = client.queued()
-    client.completed(run_id)
-    viewer = invited(chief, client.workspace, "viewer")
+    run_id = client.queue()
+    client.wait_for_completion(run_id)
+    viewer = invite(chief, client.workspace, "viewer")
     run = viewer.get(f"/runs/{run_id}")
     assert (run["workspace"], run["model"], run["state"], run["hold"]) == (
         client.workspace, "fake/json-1", "succeeded", "0.01",
@@ -68,12 +68,15 @@ def test_kept_result_is_shown_to_who_may_see_the_run(new_client: NewClient, chie
     client, other = new_client(), new_client()
     kept, unkept = client.run(headers={"Idempotency-Key": "k"}), client.run()
     path = f"/runs/{kept.headers['x-service-request-id']}/result"
-    for person in (chief, caller(client), invited(chief, client.workspace, "viewer")):
+    for person in (chief, caller(client), invite(chief, client.workspace, "viewer")):
         shown = person.ask("GET", path)
         assert (shown.status_code, shown.content) == (200, kept.content)
         assert shown.headers["content-security-policy"] == "sandbox"
-    assert refused(caller(other).ask("GET", path))[:2] == (404, "not_found")
-    assert refused(chief.ask("GET", f"/runs/{unkept.headers['x-service-request-id']}/result"))[:2] == (404, "not_found")
+    assert refusal_of(caller(other).ask("GET", path))[:2] == (404, "not_found")
+    assert refusal_of(chief.ask("GET", f"/runs/{unkept.headers['x-service-request-id']}/result"))[:2] == (
+        404,
+        "not_found",
+    )
 
 
 @pytest.mark.req("A-01")
@@ -81,8 +84,8 @@ def test_timeline_tells_how_often_a_provider_was_asked(client: Client, chief: Pe
     """The provider that took the work, when, and the polls until it ended, before the charge."""
     pending = reply_json({"state": "running"})
     at_work(partner, pending, pending, reply_json({"state": "done"}))
-    run_id = client.queued("brake/task-1")
-    client.completed(run_id, "brake/task-1")
+    run_id = client.queue("brake/task-1")
+    client.wait_for_completion(run_id, "brake/task-1")
     timeline = chief.get(f"/runs/{run_id}")["timeline"]
     (polled,) = [one for one in timeline if one["kind"] == "polled"]
     assert polled["detail"].startswith("brake works on it; asked 3 times in ")
@@ -96,11 +99,11 @@ def test_queued_run_is_cancelled_by_a_member_and_noted(
 ) -> None:
     """A viewer may not, a member may; the audit log has it, and a second time it is too late."""
     client = new_client("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    client.in_progress(client.queued())
-    waiting = client.queued()
-    viewer, member = (invited(chief, client.workspace, role) for role in ("viewer", "member"))
-    assert refused(viewer.ask("POST", f"/runs/{waiting}/cancel"))[:2] == (404, "not_found")
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    client.in_progress(client.queue())
+    waiting = client.queue()
+    viewer, member = (invite(chief, client.workspace, role) for role in ("viewer", "member"))
+    assert refusal_of(viewer.ask("POST", f"/runs/{waiting}/cancel"))[:2] == (404, "not_found")
     assert member.ask("POST", f"/runs/{waiting}/cancel").json() == {"is_cancelled": True}
     assert member.ask("POST", f"/runs/{waiting}/cancel").json() == {"is_cancelled": False}
     (act, *_) = chief.get("/audit-log", workspace=client.workspace)["items"]
@@ -112,9 +115,9 @@ def test_queued_run_is_cancelled_by_a_member_and_noted(
 @pytest.mark.req("A-01")
 def test_runs_are_filtered_and_paged(client: Client, chief: Person) -> None:
     """Every run once, whatever the page; a filter that is wrong is named."""
-    ids = [client.queued() for _ in range(5)]
+    ids = [client.queue() for _ in range(5)]
     for run_id in ids:
-        client.completed(run_id)
+        client.wait_for_completion(run_id)
     found: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -127,12 +130,12 @@ def test_runs_are_filtered_and_paged(client: Client, chief: Person) -> None:
     assert chief.get("/runs", workspace=client.workspace, model="fake/other-1")["items"] == []
     assert chief.get("/runs", workspace=client.workspace, to="2020-01-01")["items"] == []
     for query, field in (("state=odd", "state"), ("from=never", "from"), ("limit=0", "limit"), ("model=", "model")):
-        assert refused(chief.ask("GET", f"/runs?{query}")) == (422, "invalid_input", field)
+        assert refusal_of(chief.ask("GET", f"/runs?{query}")) == (422, "invalid_input", field)
 
 
 def test_synchronous_run_is_not_cancelled(client: Client, chief: Person) -> None:
     """It ends with the answer of its partner."""
     answer = client.request("POST", "/v2/models/fake/json-1", json={"prompt": "x"})
     run_id = answer.headers["x-service-request-id"]
-    assert refused(chief.ask("POST", f"/runs/{run_id}/cancel"))[:2] == (409, "conflict")
-    assert refused(chief.ask("GET", "/runs/nothing"))[:2] == (404, "not_found")
+    assert refusal_of(chief.ask("POST", f"/runs/{run_id}/cancel"))[:2] == (409, "conflict")
+    assert refusal_of(chief.ask("GET", "/runs/nothing"))[:2] == (404, "not_found")

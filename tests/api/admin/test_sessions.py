@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import PATH, Person, refused, sign_in
+from api.admin.members import PATH, Person, refusal_of, sign_in
 from servers import Server
 
 
@@ -53,7 +53,7 @@ def test_change_without_the_token_is_refused(new_person: NewPerson, token: str |
     session = new_person().sign_in()
     del session.headers["X-CSRF-Token"]
     headers = {} if token is None else {"X-CSRF-Token": token}
-    assert refused(session.ask("POST", "/members/me/keys", {}, headers))[:2] == (403, "forbidden")
+    assert refusal_of(session.ask("POST", "/members/me/keys", {}, headers))[:2] == (403, "forbidden")
     assert session.ask("GET", "/me").status_code == 200
 
 
@@ -70,9 +70,9 @@ def test_page_of_another_origin_cannot_use_a_session(new_person: NewPerson, head
     """Neither reading nor changing, nor signing somebody in: whatever token it sends."""
     person = new_person()
     session = person.sign_in()
-    assert refused(session.ask("GET", "/me", headers=headers))[:2] == (403, "forbidden")
-    assert refused(session.ask("POST", "/members/me/keys", {}, headers=headers))[:2] == (403, "forbidden")
-    assert refused(sign_in(person.server, person.key, **headers))[:2] == (403, "forbidden")
+    assert refusal_of(session.ask("GET", "/me", headers=headers))[:2] == (403, "forbidden")
+    assert refusal_of(session.ask("POST", "/members/me/keys", {}, headers=headers))[:2] == (403, "forbidden")
+    assert refusal_of(sign_in(person.server, person.key, **headers))[:2] == (403, "forbidden")
 
 
 def test_page_of_this_origin_is_let_in(new_person: NewPerson) -> None:
@@ -87,7 +87,7 @@ def test_ended_session_opens_nothing(new_person: NewPerson) -> None:
     session = new_person().sign_in()
     ended = session.ask("DELETE", "/sessions/current")
     assert (ended.status_code, "Max-Age=0" in ended.headers["set-cookie"]) == (204, True)
-    assert refused(session.ask("GET", "/me"))[:2] == (401, "unauthorized")
+    assert refusal_of(session.ask("GET", "/me"))[:2] == (401, "unauthorized")
 
 
 def test_sessions_are_listed_and_ended_from_another(new_person: NewPerson) -> None:
@@ -106,7 +106,7 @@ def test_session_of_somebody_else_is_not_there(new_person: NewPerson) -> None:
     """Its id is answered like one that does not exist."""
     mine, theirs = new_person().sign_in(), new_person().sign_in()
     session_id = theirs.get("/sessions")["items"][0]["id"]
-    assert refused(mine.ask("DELETE", f"/sessions/{session_id}"))[:2] == (404, "not_found")
+    assert refusal_of(mine.ask("DELETE", f"/sessions/{session_id}"))[:2] == (404, "not_found")
     assert theirs.ask("GET", "/me").status_code == 200
 
 
@@ -118,8 +118,8 @@ def test_revoked_key_ends_the_sessions_begun_with_it(new_person: NewPerson, oper
     begun_with_other = other.sign_in()
     first = next(key for key in session.get("/members/me")["keys"] if key["label"] == "first key")
     assert operator.ask("DELETE", f"/members/{person.id}/keys/{first['id']}").status_code == 204
-    assert refused(session.ask("GET", "/me"))[:2] == (401, "unauthorized")
-    assert refused(person.ask("GET", "/me"))[:2] == (401, "unauthorized")
+    assert refusal_of(session.ask("GET", "/me"))[:2] == (401, "unauthorized")
+    assert refusal_of(person.ask("GET", "/me"))[:2] == (401, "unauthorized")
     assert begun_with_other.ask("GET", "/me").status_code == 200
 
 
@@ -136,13 +136,13 @@ def test_deleted_member_is_out_at_once(new_person: NewPerson, operator: Person) 
 def test_wrong_key_signs_nobody_in(site: Server, key: str) -> None:
     """Nothing of the key comes back."""
     answer = sign_in(site, key)
-    assert refused(answer)[:2] == (401, "unauthorized")
+    assert refusal_of(answer)[:2] == (401, "unauthorized")
     assert key not in answer.text
 
 
 def test_api_key_cannot_sign_in(site: Server) -> None:
     """A session is of a person."""
-    assert refused(sign_in(site, site.key))[:2] == (401, "unauthorized")
+    assert refusal_of(sign_in(site, site.key))[:2] == (401, "unauthorized")
 
 
 def test_logins_of_an_address_are_limited(site: Server, operator: Person) -> None:
@@ -152,15 +152,15 @@ def test_logins_of_an_address_are_limited(site: Server, operator: Person) -> Non
     assert statuses[-1] == 429 or 429 in statuses  # a minute may have turned between two of them
     many = [sign_in(site, operator.key, "203.0.113.7") for _ in range(12)]
     late = next(answer for answer in many if answer.status_code == 429)
-    assert refused(late)[:2] == (429, "rate_limited")
+    assert refusal_of(late)[:2] == (429, "rate_limited")
     assert int(late.headers["retry-after"]) >= 1
     assert sign_in(site, operator.key, "203.0.113.8").status_code == 201
 
 
 def test_nothing_is_told_without_a_credential(site: Server) -> None:
     """Every route but signing in wants one."""
-    assert refused(httpx.get(f"{site.url}{PATH}/me"))[:2] == (401, "unauthorized")
-    assert refused(httpx.get(f"{site.url}{PATH}/me", headers={"Cookie": "fairlead_session=x"}))[:2] == (
+    assert refusal_of(httpx.get(f"{site.url}{PATH}/me"))[:2] == (401, "unauthorized")
+    assert refusal_of(httpx.get(f"{site.url}{PATH}/me", headers={"Cookie": "fairlead_session=x"}))[:2] == (
         401, "unauthorized",
     )  # fmt: skip
 
@@ -168,7 +168,7 @@ def test_nothing_is_told_without_a_credential(site: Server) -> None:
 def test_token_of_a_workspace_is_refused(site: Server) -> None:
     """Tokens are of callers, who administer nothing."""
     answer = httpx.get(f"{site.url}{PATH}/me", headers={"Authorization": "Bearer a.b.c"})
-    assert refused(answer)[:2] == (401, "unauthorized")
+    assert refusal_of(answer)[:2] == (401, "unauthorized")
 
 
 def test_api_key_knows_its_workspace(site: Server) -> None:
@@ -195,12 +195,12 @@ def test_bad_body_is_told_with_its_field(
 ) -> None:
     """What cannot be read is refused before anything else happens, and the field that is wrong is named."""
     headers = {"Content-Type": content_type, "X-Forwarded-For": f"192.0.2.{hash(content) % 200 + 1}"}
-    assert refused(httpx.post(f"{site.url}{PATH}/sessions", content=content, headers=headers)) == told
+    assert refusal_of(httpx.post(f"{site.url}{PATH}/sessions", content=content, headers=headers)) == told
 
 
 def test_unknown_paths_and_methods_are_told_in_the_same_envelope(operator: Person) -> None:
     """Whatever is below the API's path is answered by it."""
-    assert refused(operator.ask("GET", "/nothing"))[:2] == (404, "not_found")
+    assert refusal_of(operator.ask("GET", "/nothing"))[:2] == (404, "not_found")
     answer = operator.ask("PUT", "/me", {})
-    assert refused(answer)[:2] == (405, "method_not_allowed")
+    assert refusal_of(answer)[:2] == (405, "method_not_allowed")
     assert "GET" in answer.headers["allow"]

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from api.admin.members import PATH, Person
-from servers import Server, killed_at_last, serving
+from servers import Server, kill_at_last, serving
 
 _FOLDER: Final = Path(__file__).parents[2] / "oidc_provider"
 _SECRET: Final = "a secret: of tests/100%"
@@ -61,7 +61,7 @@ def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     log = data.with_name("provider.log").open("wb")
     with log, subprocess.Popen(words, cwd=_FOLDER, env=env, stdout=subprocess.PIPE, stderr=log) as provider:
         assert provider.stdout is not None
-        with killed_at_last(provider):
+        with kill_at_last(provider):
             assert provider.stdout.readline()
             plain = ("--no-local-partner", "--port", str(ports[1]))
             with serving(data, env=settings, arguments=plain) as server:
@@ -172,7 +172,9 @@ def test_deleted_member_is_signed_out_also_of_single_sign_on(signing: Server, br
     signing.cli("members", "delete", ada)
     assert browser.get(f"{PATH}/me").status_code == 401
     assert _why(browser.get(_come_back(browser, "ada"))) == "unknown_member"
-    assert {row["reason"] for row in signing.logged("SignInFailed")} >= {"no member has this verified e-mail address"}
+    assert {row["reason"] for row in signing.logged_events("SignInFailed")} >= {
+        "no member has this verified e-mail address"
+    }
 
 
 def test_without_a_provider_there_is_nothing_to_start(operator: Person) -> None:

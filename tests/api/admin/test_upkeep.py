@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from damage import blob_files, flip
 from fake_partner import CatalogFolder, FakePartner, reply
 from servers import Server, serving, wait_until
@@ -49,7 +49,7 @@ def test_secret_is_rotated_and_the_one_before_forgotten(kept: Server, chief: Per
     assert [one["state"] for one in chief.get("/secrets")["items"]] == ["current", "former"]
     assert chief.ask("POST", "/secrets/reseal").json() == {"current": done["name"], "resealed": 0, "unreadable": 0}
     early = chief.ask("POST", "/secrets/finish", {})
-    assert refused(early) == (409, "conflict", None)
+    assert refusal_of(early) == (409, "conflict", None)
     assert "hours" in early.json()["error"]["message"]
     assert chief.ask("POST", "/secrets/finish", {"now": True}).json()["forgotten"] == 1
     assert [one["name"] for one in chief.get("/secrets")["items"]] == [done["name"]] != [first["name"]]
@@ -62,14 +62,14 @@ def test_secret_is_rotated_and_the_one_before_forgotten(kept: Server, chief: Per
 
 def test_audit_of_the_stored_files_finds_what_is_damaged(kept: Server, chief: Person, partner: FakePartner) -> None:
     """It goes on in the background, and says what is wrong with which file, and who names it."""
-    assert refused(chief.ask("GET", "/stored-files/audit"))[:2] == (404, "not_found")
+    assert refusal_of(chief.ask("GET", "/stored-files/audit"))[:2] == (404, "not_found")
     partner.script("/json", reply(200, b'{"made":"' + b"x" * 200_000 + b'"}'))
     body, headers = {"prompt": "a"}, {"Idempotency-Key": "kept"}
     assert kept.client.post("/v2/models/fake/json-1", json=body, headers=headers).status_code == 200
-    assert _audited(chief)["is_right"] is True
+    assert _audit(chief)["is_right"] is True
     flip(blob_files(kept.data / "blobs")[0])
-    assert _audited(chief)["is_right"] is True
-    found = _audited(chief, is_thorough=True)
+    assert _audit(chief)["is_right"] is True
+    found = _audit(chief, is_thorough=True)
     assert (found["is_right"], found["damaged"], found["missing"], found["progress"]) == (False, 1, 0, 1.0)
     (finding,) = found["findings"]
     assert finding["problem"] == "damaged"
@@ -84,7 +84,7 @@ def test_catalog_is_read_again_and_a_mistake_is_told(chief: Person, catalog: Cat
     broken.parent.mkdir(exist_ok=True)
     broken.write_text("nothing = 1\n")
     answer = chief.ask("POST", "/catalog/reload")
-    assert refused(answer) == (422, "invalid_input", None)
+    assert refusal_of(answer) == (422, "invalid_input", None)
     assert "broken.toml" in answer.json()["error"]["message"]
     assert chief.get("/catalog")["build"] == before["build"]
     assert "broken.toml" in chief.get("/catalog")["mistake"]
@@ -104,14 +104,14 @@ def test_prices_are_listed_with_their_sources(chief: Person) -> None:
     assert all(row["prices"] and row["effective"] for row in first["items"])
 
 
-def _audited(chief: Person, *, is_thorough: bool = False) -> dict[str, Any]:
+def _audit(chief: Person, *, is_thorough: bool = False) -> dict[str, Any]:
     begun = chief.ask("POST", "/stored-files/audit", {"is_thorough": is_thorough})
     assert begun.status_code == 202, begun.text
 
-    def finished() -> bool:
+    def has_finished() -> bool:
         return chief.get("/stored-files/audit")["finished_at"] is not None
 
-    wait_until(finished, "the audit has finished")
+    wait_until(has_finished, "the audit has finished")
     found: dict[str, Any] = chief.get("/stored-files/audit")
     assert found["error"] is None
     return found

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from api.conftest import NewName
 from fake_partner import FakePartner, reply
 from servers import Server, wait_until
@@ -57,12 +57,12 @@ def test_operator_makes_funds_and_limits_a_workspace(operator: Person, site: Ser
 )
 def test_bad_field_of_a_workspace_is_named(operator: Person, body: dict[str, object], field: str) -> None:
     """Nothing is made, and the field that is wrong is in the answer."""
-    assert refused(operator.ask("POST", "/workspaces", body)) == (422, "invalid_input", field)
+    assert refusal_of(operator.ask("POST", "/workspaces", body)) == (422, "invalid_input", field)
 
 
 def test_taken_name_is_a_conflict(operator: Person, workspace: str) -> None:
     """A name is of one workspace."""
-    assert refused(operator.ask("POST", "/workspaces", {"name": workspace})) == (409, "conflict", "name")
+    assert refusal_of(operator.ask("POST", "/workspaces", {"name": workspace})) == (409, "conflict", "name")
 
 
 @pytest.mark.req("A-01")
@@ -82,7 +82,7 @@ def test_only_operators_change_workspaces(new_person: NewPerson, workspace: str,
         ("POST", f"{path}/resume", {}),
         ("POST", f"{path}/restore", {}),
     ):
-        assert refused(person.ask(method, where, body))[:2] == (403, "forbidden"), where
+        assert refusal_of(person.ask(method, where, body))[:2] == (403, "forbidden"), where
     assert person.get(path) == before
 
 
@@ -93,9 +93,9 @@ def test_api_key_sees_its_own_balance_alone(site: Server, operator: Person, work
     key = Person(site, site.cli("keys", "create", workspace, "--json")["key"])
     assert key.get(f"/workspaces/{workspace}")["balance"] == "3"
     assert [one["name"] for one in key.get("/workspaces")["items"]] == [workspace]
-    assert refused(key.ask("GET", "/workspaces/default"))[:2] == (404, "not_found")
-    assert refused(key.ask("GET", f"/workspaces/{workspace}/keys"))[:2] == (403, "forbidden")
-    assert refused(key.ask("PATCH", f"/workspaces/{workspace}", {"cap": "9"}))[:2] == (403, "forbidden")
+    assert refusal_of(key.ask("GET", "/workspaces/default"))[:2] == (404, "not_found")
+    assert refusal_of(key.ask("GET", f"/workspaces/{workspace}/keys"))[:2] == (403, "forbidden")
+    assert refusal_of(key.ask("PATCH", f"/workspaces/{workspace}", {"cap": "9"}))[:2] == (403, "forbidden")
 
 
 @pytest.mark.req("A-01")

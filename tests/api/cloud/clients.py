@@ -44,11 +44,11 @@ class Client:
 
     def get(self, path: str, **more: Any) -> Any:
         """Return the JSON of an answer that must be 200."""
-        return told(self.ask("GET", path, **more))
+        return json_of(self.ask("GET", path, **more))
 
     def post(self, path: str, document: Any = None, **more: Any) -> Any:
         """Send JSON, and return that of an answer that must be 200."""
-        return told(self.ask("POST", path, json=document, **more))
+        return json_of(self.ask("POST", path, json=document, **more))
 
     def submit(self, workflow: Any, **more: Any) -> str:
         """Submit a workflow, and return the id of its job."""
@@ -77,14 +77,14 @@ class Client:
         wait_until(lambda: self.get("/api/prompt")["exec_info"]["queue_remaining"] == 0, "no job is left")
 
 
-def told(response: httpx.Response) -> Any:
+def json_of(response: httpx.Response) -> Any:
     """Return the JSON of an answer that must be 200."""
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "application/json"
     return response.json()
 
 
-def refused(response: httpx.Response) -> tuple[int, str]:
+def refusal_of(response: httpx.Response) -> tuple[int, str]:
     """Return the status and the type of a refusal, whose envelope must be whole."""
     body = response.json()
     assert set(body["error"]) == {"type", "message", "details", "extra_info"}

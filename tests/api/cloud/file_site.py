@@ -189,6 +189,6 @@ def png(color: tuple[int, ...] = (255, 0, 0), size: tuple[int, int] = (8, 4), mo
     return out.getvalue()
 
 
-def opened(content: bytes) -> Image.Image:
+def open_picture(content: bytes) -> Image.Image:
     """Open a picture."""
     return Image.open(BytesIO(content))

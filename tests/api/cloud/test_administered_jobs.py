@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.admin.members import Person, refused
+from api.admin.members import Person, refusal_of
 from api.cloud.clients import Client, failing, holding, picture
 from api.cloud.conftest import NewCloudClient
 from servers import Server
@@ -16,7 +16,7 @@ def chief(cloud: Server) -> Person:
     return Person(cloud, (cloud.data / "first-operator-key").read_text("ascii").strip())
 
 
-def invited(chief: Person, workspace: str, role: str) -> Person:
+def invite(chief: Person, workspace: str, role: str) -> Person:
     """A new person with a role in a workspace."""
     body = {"name": "Ada", "email": f"{role}@{workspace}.example", "role": role}
     told = chief.ask("POST", f"/workspaces/{workspace}/members", body).json()
@@ -26,7 +26,7 @@ def invited(chief: Person, workspace: str, role: str) -> Person:
 def test_jobs_are_listed_and_told_in_full(caller: Client, chief: Person) -> None:
     """The newest first, in pages; one in full has its workflow, what its nodes have shown, and its events."""
     ids = [caller.runs(picture()), caller.runs(failing("out of paint"))]
-    viewer = invited(chief, caller.workspace, "viewer")
+    viewer = invite(chief, caller.workspace, "viewer")
     first = viewer.get("/jobs", limit="1")
     second = viewer.get("/jobs", limit="1", cursor=first["next_cursor"])
     assert [one["id"] for one in (*first["items"], *second["items"])] == ids[::-1]
@@ -37,27 +37,27 @@ def test_jobs_are_listed_and_told_in_full(caller: Client, chief: Person) -> None
     assert job["events"]
     failed = chief.get(f"/jobs/{ids[1]}")
     assert "out of paint" in str(failed["failure"])
-    assert refused(chief.ask("GET", "/jobs")) == (422, "invalid_input", "workspace")
-    assert refused(chief.ask("GET", "/jobs/nothing"))[:2] == (404, "not_found")
+    assert refusal_of(chief.ask("GET", "/jobs")) == (422, "invalid_input", "workspace")
+    assert refusal_of(chief.ask("GET", "/jobs/nothing"))[:2] == (404, "not_found")
 
 
 def test_jobs_are_searched_by_state_deployment_and_label(caller: Client, chief: Person) -> None:
     """A page that is not full may have another one behind it; what cannot be a filter is refused by its name."""
     done, failed = caller.runs(picture()), caller.runs(failing("out of paint"))
-    viewer = invited(chief, caller.workspace, "viewer")
+    viewer = invite(chief, caller.workspace, "viewer")
 
-    def found(**query: str) -> list[str]:
+    def find(**query: str) -> list[str]:
         return [one["id"] for one in viewer.get("/jobs", **query)["items"]]
 
-    assert (found(state="succeeded"), found(state="failed"), found(state="running")) == ([done], [failed], [])
-    assert found(deployment="nothing-00000000") == found(label="team=none") == []
+    assert (find(state="succeeded"), find(state="failed"), find(state="running")) == ([done], [failed], [])
+    assert find(deployment="nothing-00000000") == find(label="team=none") == []
     for query, field in (
         ({"state": "finished"}, "state"),
         ({"label": "team"}, "label"),
         ({"label": "a b=c"}, "label"),
         ({"deployment": ""}, "deployment"),
     ):
-        assert refused(viewer.ask("GET", "/jobs", params=query)) == (422, "invalid_input", field)
+        assert refusal_of(viewer.ask("GET", "/jobs", params=query)) == (422, "invalid_input", field)
 
 
 def test_job_is_cancelled_by_a_member_of_its_workspace(
@@ -66,11 +66,11 @@ def test_job_is_cancelled_by_a_member_of_its_workspace(
     """A viewer may not, nor anybody of another workspace, whom it is hidden from; the audit log has it."""
     job_id, other = caller.submit(holding()), new_cloud_client()
     caller.reaches(job_id, "in_progress", "executing", "running")
-    stranger = invited(chief, other.workspace, "owner")
+    stranger = invite(chief, other.workspace, "owner")
     for method, path in (("GET", f"/jobs/{job_id}"), ("POST", f"/jobs/{job_id}/cancel")):
-        assert refused(stranger.ask(method, path))[:2] == (404, "not_found")
-    assert refused(invited(chief, caller.workspace, "viewer").ask("POST", f"/jobs/{job_id}/cancel"))[0] == 404
-    member = invited(chief, caller.workspace, "member")
+        assert refusal_of(stranger.ask(method, path))[:2] == (404, "not_found")
+    assert refusal_of(invite(chief, caller.workspace, "viewer").ask("POST", f"/jobs/{job_id}/cancel"))[0] == 404
+    member = invite(chief, caller.workspace, "member")
     assert member.ask("POST", f"/jobs/{job_id}/cancel").json() == {"is_cancelled": True}
     assert member.ask("POST", f"/jobs/{job_id}/cancel").json() == {"is_cancelled": False}
     (act, *_) = chief.get("/audit-log", workspace=caller.workspace)["items"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection
 
-from api.cloud.clients import Client, holding, picture, refused, told
+from api.cloud.clients import Client, holding, json_of, picture, refusal_of
 from api.cloud.conftest import NewCloudClient
 from api.cloud.test_socket_jobs import message, until_over, watching
 from api.jobs.callers import JobsCaller
@@ -34,7 +34,7 @@ def jobs_api(caller: Client) -> JobsCaller:
 
 def submission(caller: Client, chosen: str) -> tuple[int, str]:
     """Return how a submission with a chosen id is refused."""
-    return refused(caller.ask("POST", "/api/prompt", json={"prompt": picture(), "prompt_id": chosen}))
+    return refusal_of(caller.ask("POST", "/api/prompt", json={"prompt": picture(), "prompt_id": chosen}))
 
 
 def test_chosen_id_is_kept_and_used_once(caller: Client, chosen: str) -> None:
@@ -64,7 +64,7 @@ def test_id_chosen_by_another_workspace_is_free(both: Sequence[Client], chosen: 
     expected = 1
     for taken in (chosen, waiting, ended, given, str(uuid.uuid4())):
         answer = theirs.ask("POST", "/api/prompt", json={"prompt": picture(), "prompt_id": taken})
-        assert told(answer) == {"prompt_id": taken, "number": expected, "node_errors": {}}
+        assert json_of(answer) == {"prompt_id": taken, "number": expected, "node_errors": {}}
         theirs.reaches(taken, "completed")
         expected += 1
     assert [mine.status(job) for job in (waiting, ended, given)] == ["pending", "completed", "completed"]

@@ -12,7 +12,7 @@ from api.cloud.clients import Client
 from api.conftest import MakeToken
 
 
-def greeted(visitor: Client, path: str, token: str) -> str:
+def greet(visitor: Client, path: str, token: str) -> str:
     """Open a socket, and return the kind of its first message."""
     address = visitor.server.url.replace("http://", "ws://") + path
     with connect(f"{address}?clientId=one&token={token}", open_timeout=60) as socket:
@@ -24,8 +24,8 @@ def greeted(visitor: Client, path: str, token: str) -> str:
 @pytest.mark.parametrize("path", ["/ws", "/api/ws"])
 def test_caller_opens_a_socket_with_a_key_or_a_token(visitor: Client, token: MakeToken, path: str) -> None:
     """A key and a token of the issuer both open a socket, at both paths."""
-    assert greeted(visitor, path, visitor.key) == "status"
-    assert greeted(visitor, path, token(visitor.workspace)) == "status"
+    assert greet(visitor, path, visitor.key) == "status"
+    assert greet(visitor, path, token(visitor.workspace)) == "status"
 
 
 @pytest.mark.req("C-08", "C-14")
@@ -33,7 +33,7 @@ def test_caller_opens_a_socket_with_a_key_or_a_token(visitor: Client, token: Mak
 def test_stranger_opens_no_socket(visitor: Client, credential: str) -> None:
     """Nobody else opens one, whatever is sent in place of a credential."""
     with pytest.raises(InvalidStatus) as raised:
-        greeted(visitor, "/ws", credential)
+        greet(visitor, "/ws", credential)
     assert raised.value.response.status_code == 401
 
 
@@ -72,5 +72,5 @@ def test_sockets_open_at_two_paths_alone(visitor: Client) -> None:
     """There are two paths for sockets, and no others."""
     for path in ("/api/prompt", "/v2/models", "/nothing"):
         with pytest.raises(InvalidStatus) as raised:
-            greeted(visitor, path, visitor.key)
+            greet(visitor, path, visitor.key)
         assert raised.value.response.status_code == 403

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.cloud.clients import Client, refused
+from api.cloud.clients import Client, refusal_of
 from api.cloud.conftest import NewCloudClient
 from cases import for_each
 from servers import Server
@@ -49,7 +49,7 @@ def test_features_need_no_key(cloud: Server) -> None:
 def test_stranger_sees_nothing_that_editors_keep(visitor: Client, path: str) -> None:
     """Everything but the features is for callers."""
     response = visitor.ask("GET", f"/api/{path}", headers={"X-API-Key": "flk_nobody"})
-    assert refused(response) == (401, "unauthorized")
+    assert refusal_of(response) == (401, "unauthorized")
 
 
 def test_setting_is_kept_as_it_was_changed(caller: Client, new_cloud_client: NewCloudClient) -> None:
@@ -87,7 +87,7 @@ def test_malformed_document_is_refused_and_not_kept(
     visitor: Client, path: str, content: bytes, status: int, kind: str
 ) -> None:
     """What is too large, is not JSON or has an odd name is refused, and nothing of it is kept."""
-    assert refused(visitor.ask("POST", f"/api/{path}", content=content)) == (status, kind)
+    assert refusal_of(visitor.ask("POST", f"/api/{path}", content=content)) == (status, kind)
     assert visitor.get("/api/settings") == {}
     assert visitor.get("/api/userdata?recurse=true") == []
 
@@ -97,21 +97,21 @@ def test_file_of_a_user_is_put_listed_moved_and_deleted(caller: Client, new_clou
     info = caller.post("/api/userdata/workflows%2Fa%20b.json?overwrite=false&full_info=true", {"nodes": []})
     assert (info["path"], info["size"]) == ("workflows/a b.json", 12)
     again = caller.ask("POST", "/api/userdata/workflows%2Fa%20b.json?overwrite=false", content=b"x")
-    assert refused(again) == (409, "file_exists")
+    assert refusal_of(again) == (409, "file_exists")
     assert caller.post("/api/userdata/workflows%2Fa%20b.json", {"nodes": 1}) == "workflows/a b.json"
-    assert _listed(caller, "dir=workflows") == ["a b.json"]
-    assert _listed(caller, "dir=workflows&split=true") == [["a b.json", "a b.json"]]
-    (full,) = _listed(caller, "dir=workflows&recurse=true&split=false&full_info=true")
+    assert _list_ids(caller, "dir=workflows") == ["a b.json"]
+    assert _list_ids(caller, "dir=workflows&split=true") == [["a b.json", "a b.json"]]
+    (full,) = _list_ids(caller, "dir=workflows&recurse=true&split=false&full_info=true")
     assert set(full) == {"path", "size", "modified", "created"}
     assert caller.post("/api/userdata/workflows%2Fa%20b.json/move/move%2Fc.json") == "move/c.json"
     assert caller.post("/api/userdata/move%2Fmove%2Fd.json", 1) == "move/move/d.json"
-    assert sorted(_listed(caller, "recurse=true")) == ["move/c.json", "move/move/d.json"]
+    assert sorted(_list_ids(caller, "recurse=true")) == ["move/c.json", "move/move/d.json"]
     read = caller.ask("GET", "/api/userdata/move%2Fc.json")
     assert (read.json(), read.headers["content-type"]) == ({"nodes": 1}, "application/json")
     assert new_cloud_client().ask("GET", "/api/userdata/move%2Fc.json").status_code == 404
     assert caller.ask("DELETE", "/api/userdata/move%2Fc.json").status_code == 204
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/move/e")):
-        assert refused(caller.ask(method, f"/api/userdata/move%2Fc.json{path}"))[0] == 404
+        assert refusal_of(caller.ask(method, f"/api/userdata/move%2Fc.json{path}"))[0] == 404
 
 
 @pytest.mark.parametrize("name", ["page.html", "script.js", "picture.svg", "plain"])
@@ -125,6 +125,6 @@ def test_file_of_a_user_is_never_served_as_a_page(caller: Client, name: str) -> 
     assert "sandbox" in read.headers["content-security-policy"]
 
 
-def _listed(caller: Client, query: str) -> list[Any]:
+def _list_ids(caller: Client, query: str) -> list[Any]:
     found: list[Any] = caller.get(f"/api/userdata?{query}")
     return found

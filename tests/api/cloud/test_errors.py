@@ -48,7 +48,7 @@ _STATUSES: Final = {
 }  # fmt: skip
 
 
-def answered(error: Exception, method: str = "GET") -> tuple[Refusal, dict[str, Any], dict[bytes, bytes]]:
+def answer(error: Exception, method: str = "GET") -> tuple[Refusal, dict[str, Any], dict[bytes, bytes]]:
     """Return how an error is worded, its body and its headers."""
     worded = refusal(error, {"method": method})
     return worded, json.loads(worded.content), dict(worded.headers)
@@ -67,7 +67,7 @@ def is_well_formed(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
 def test_shared_fault_has_its_specified_status(fault: Fault) -> None:
     """The statuses of the specification, for the faults that jobs share with everything else."""
-    worded, body, headers = answered(FaultError(fault))
+    worded, body, headers = answer(FaultError(fault))
     is_well_formed(body)
     assert worded.status == _STATUSES[type(fault).__name__]
     assert headers[b"content-type"] == b"application/json"
@@ -78,7 +78,7 @@ def test_shared_fault_has_its_specified_status(fault: Fault) -> None:
 @pytest.mark.parametrize("fault", _JOB_FAULTS, ids=lambda fault: type(fault).__name__)
 def test_fault_of_jobs_has_its_specified_status(fault: JobFault) -> None:
     """The statuses of the specification, for the faults of jobs alone: 429 is an inactive subscription."""
-    worded, body, headers = answered(JobFaultError(fault))
+    worded, body, headers = answer(JobFaultError(fault))
     is_well_formed(body)
     assert (worded.status, body["code"]) == _JOB_FAULTS[fault]
     retry_after = getattr(fault, "retry_after", None)
@@ -94,7 +94,7 @@ def test_every_fault_of_jobs_is_tried() -> None:
 @pytest.mark.req("C-04")
 def test_invalid_workflow_is_explained_in_the_words_of_its_checker() -> None:
     """An invalid workflow is told in the words of who has checked it, whichever member is read."""
-    worded, body, _ = answered(JobFaultError(_INVALID), "POST")
+    worded, body, _ = answer(JobFaultError(_INVALID), "POST")
     assert (worded.status, worded.result) == (400, "invalid_workflow")
     told = {"code": _INVALID.error.get("type"), "message": _INVALID.error.get("message")}
     assert body == {"error": _INVALID.error, "node_errors": _INVALID.node_errors, **told}
@@ -103,8 +103,8 @@ def test_invalid_workflow_is_explained_in_the_words_of_its_checker() -> None:
 @pytest.mark.req("C-03")
 def test_missing_file_of_a_body_is_400_and_of_an_address_404() -> None:
     """A missing original of a mask is the body's fault; a missing file of an address is not found."""
-    assert answered(JobFaultError(faults.FileNotFound("a")), "POST")[0].status == 400
-    assert answered(JobFaultError(faults.FileNotFound("a")), "HEAD")[0].status == 404
+    assert answer(JobFaultError(faults.FileNotFound("a")), "POST")[0].status == 400
+    assert answer(JobFaultError(faults.FileNotFound("a")), "HEAD")[0].status == 404
 
 
 @pytest.mark.req("C-14")
@@ -119,7 +119,7 @@ def test_missing_file_of_a_body_is_400_and_of_an_address_404() -> None:
 )
 def test_exception_is_never_shown(error: Exception, status: int, allow: bytes | None) -> None:
     """What is no fault gets a status, and nothing of what went wrong inside is told."""
-    worded, body, headers = answered(error)
+    worded, body, headers = answer(error)
     is_well_formed(body)
     assert (worded.status, headers.get(b"allow")) == (status, allow)
     assert "secret" not in worded.content.decode()
@@ -134,6 +134,6 @@ def test_fault_label_of_a_metric_is_from_a_closed_list() -> None:
 @pytest.mark.req("C-14", "J-14")
 def test_blocked_bytes_are_refused_with_451() -> None:
     """Files are assets, and bytes that are not taken in as these are not taken in here."""
-    worded, body, _ = answered(AssetFaultError(ContentBlocked()), "POST")
+    worded, body, _ = answer(AssetFaultError(ContentBlocked()), "POST")
     is_well_formed(body)
     assert (worded.status, body["code"], worded.result) == (451, "content_blocked", "content_blocked")

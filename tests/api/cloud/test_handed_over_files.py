@@ -8,7 +8,7 @@ from api.cloud.conftest import NewCloudClient
 _TEXT = "the very same bytes that another workspace has kept " * 40
 
 
-def _seen(client: Client, name: str, kind: str) -> bytes:
+def _look(client: Client, name: str, kind: str) -> bytes:
     response = client.ask("GET", "/api/view", params={"filename": name, "type": kind}, follow_redirects=True)
     assert response.status_code == 200, response.text
     return response.content
@@ -27,8 +27,8 @@ def test_pack_cannot_rewrite_a_file_after_it_was_handed_over(caller: Client, new
     outputs = caller.get(f"/api/jobs/{caller.runs(workflow)}")["outputs"]
     assert outputs["2"]["written"] == [1]
     (made,) = outputs["1"]["images"]
-    assert _seen(other, "mine.txt", "input") == _TEXT.encode()
-    assert _seen(caller, made["filename"], "output") == _TEXT.encode()
+    assert _look(other, "mine.txt", "input") == _TEXT.encode()
+    assert _look(caller, made["filename"], "output") == _TEXT.encode()
 
 
 @pytest.mark.req("S-08")
@@ -42,4 +42,4 @@ def test_pack_cannot_change_a_file_that_it_was_given(caller: Client, new_cloud_c
     job = caller.runs({"1": {"class_type": "Tamper", "inputs": {"name": "shared.txt"}}})
     outputs = caller.get(f"/api/jobs/{job}")["outputs"]["1"]
     assert (outputs["read"], outputs["ways"]) == ([len(content)], [])
-    assert _seen(other, "shared.txt", "input") == content
+    assert _look(other, "shared.txt", "input") == content

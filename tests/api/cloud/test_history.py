@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from api.cloud.clients import Client, failing, holding, picture, refused
+from api.cloud.clients import Client, failing, holding, picture, refusal_of
 
 
 @pytest.mark.req("C-15")
@@ -76,4 +76,4 @@ def test_history_cannot_be_deleted(caller: Client) -> None:
 @pytest.mark.parametrize("query", ["max_items=0", "max_items=1001", "max_items=x", "offset=-1"])
 def test_page_of_the_history_is_bounded(visitor: Client, path: str, query: str) -> None:
     """A page has 1 to 1,000 jobs."""
-    assert refused(visitor.ask("GET", f"{path}?{query}")) == (400, "invalid_input")
+    assert refusal_of(visitor.ask("GET", f"{path}?{query}")) == (400, "invalid_input")

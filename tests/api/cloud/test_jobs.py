@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.cloud.clients import Client, failing, holding, picture, refused
+from api.cloud.clients import Client, failing, holding, picture, refusal_of
 from api.cloud.conftest import NewCloudClient
 from cases import for_each
 
@@ -46,7 +46,7 @@ def test_completed_job_shows_its_outputs(caller: Client) -> None:
 @for_each("path", ["/api/job/{}/status", "/api/jobs/{}", "/api/history_v2/{}"])
 def test_unknown_job_is_not_found(visitor: Client, path: str, job_id: str) -> None:
     """An id that is nobody's is not found, whatever it looks like."""
-    assert refused(visitor.ask("GET", path.format(job_id)))[0] == 404
+    assert refusal_of(visitor.ask("GET", path.format(job_id)))[0] == 404
 
 
 @pytest.mark.req("C-05")
@@ -54,9 +54,9 @@ def test_job_of_another_workspace_is_invisible(caller: Client, new_cloud_client:
     """Nobody else can see, list or cancel a job, or learn that it exists."""
     job_id, other = caller.submit(holding()), new_cloud_client()
     for path in (f"/api/job/{job_id}/status", f"/api/jobs/{job_id}", f"/api/history_v2/{job_id}"):
-        assert refused(other.ask("GET", path)) == (404, "job_not_found")
-    assert refused(other.ask("POST", f"/api/jobs/{job_id}/cancel")) == (404, "job_not_found")
-    assert refused(other.ask("POST", "/api/jobs/cancel", json={"job_ids": [job_id]})) == (404, "job_not_found")
+        assert refusal_of(other.ask("GET", path)) == (404, "job_not_found")
+    assert refusal_of(other.ask("POST", f"/api/jobs/{job_id}/cancel")) == (404, "job_not_found")
+    assert refusal_of(other.ask("POST", "/api/jobs/cancel", json={"job_ids": [job_id]})) == (404, "job_not_found")
     assert other.post("/api/queue", {"delete": [job_id], "clear": True}) == {"deleted": [], "cleared": True}
     assert other.post("/api/interrupt", {"prompt_id": job_id}) == {"interrupted": []}
     assert other.get("/api/jobs")["jobs"] == []
@@ -91,7 +91,7 @@ def test_list_of_jobs_is_in_order(caller: Client) -> None:
 )  # fmt: skip
 def test_malformed_list_request_is_refused(visitor: Client, query: str) -> None:
     """A list that is asked for otherwise than it can be told is refused, and not another one told."""
-    assert refused(visitor.ask("GET", f"/api/jobs?{query}")) == (400, "invalid_input")
+    assert refusal_of(visitor.ask("GET", f"/api/jobs?{query}")) == (400, "invalid_input")
 
 
 @pytest.mark.req("C-05", "C-07")
@@ -111,7 +111,7 @@ def test_jobs_are_cancelled_together_or_not_at_all(caller: Client) -> None:
     """Jobs are cancelled together, or none of them where one is unknown."""
     jobs = [caller.submit(holding(number)) for number in range(2)]
     unknown = caller.ask("POST", "/api/jobs/cancel", json={"job_ids": [*jobs, str(uuid.uuid4())]})
-    assert refused(unknown) == (404, "job_not_found")
+    assert refusal_of(unknown) == (404, "job_not_found")
     assert {caller.status(job_id) for job_id in jobs} <= {"pending", "in_progress"}
     done = caller.post("/api/jobs/cancel", {"job_ids": jobs})
     assert (done["cancelled"], sorted(done["job_ids"])) == (True, sorted(jobs))
@@ -125,4 +125,4 @@ def test_jobs_are_cancelled_together_or_not_at_all(caller: Client) -> None:
 )
 def test_list_to_cancel_names_1_to_100_jobs(visitor: Client, body: Any) -> None:
     """A body must name 1 to 100 ids."""
-    assert refused(visitor.ask("POST", "/api/jobs/cancel", json=body)) == (400, "invalid_request")
+    assert refusal_of(visitor.ask("POST", "/api/jobs/cancel", json=body)) == (400, "invalid_request")

@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from api.cloud.clients import Client, refused
+from api.cloud.clients import Client, refusal_of
 
 
 @pytest.mark.req("C-01")
@@ -56,7 +56,7 @@ def test_known_document_is_not_sent_again(visitor: Client) -> None:
 def test_stranger_sees_no_classes(visitor: Client) -> None:
     """The classes are for callers."""
     response = visitor.ask("GET", "/api/object_info", headers={"X-API-Key": "flk_nobody"})
-    assert refused(response) == (401, "unauthorized")
+    assert refusal_of(response) == (401, "unauthorized")
 
 
 def _raw(caller: Client, encodings: str) -> httpx.Response:

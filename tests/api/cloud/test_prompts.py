@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from api.cloud.clients import Client, failing, holding, picture, refused
+from api.cloud.clients import Client, failing, holding, picture, refusal_of
 from api.cloud.conftest import BACKLOG, NewCloudClient
 from api.conftest import MakeToken
 from servers import Server
@@ -15,7 +15,7 @@ _MIB: Final = 2**20
 
 def submit(caller: Client, **body: Any) -> tuple[int, str]:
     """Submit what must be refused."""
-    return refused(caller.ask("POST", "/api/prompt", json=body))
+    return refusal_of(caller.ask("POST", "/api/prompt", json=body))
 
 
 @pytest.mark.req("C-04", "C-05", "C-15")
@@ -55,7 +55,7 @@ def test_invalid_output_is_named_and_the_others_are_made(caller: Client) -> None
 def test_workflow_that_cannot_be_executed_is_refused(visitor: Client, prompt: Any, kind: str) -> None:
     """A workflow that is wrong is refused, with what is wrong by node, and no job is made."""
     response = visitor.ask("POST", "/api/prompt", json={"prompt": prompt})
-    assert refused(response) == (400, kind)
+    assert refusal_of(response) == (400, kind)
     for node, found in response.json()["node_errors"].items():
         assert set(found) == {"class_type", "errors", "dependent_outputs"}, node
         assert all(set(error) == {"type", "message", "details", "extra_info"} for error in found["errors"])
@@ -80,7 +80,7 @@ def test_workflow_that_cannot_be_executed_is_refused(visitor: Client, prompt: An
 )
 def test_unreadable_submission_is_the_callers_fault(visitor: Client, content: bytes, status: int, kind: str) -> None:
     """What cannot be read is the caller's fault, and says so."""
-    assert refused(visitor.ask("POST", "/api/prompt", content=content)) == (status, kind)
+    assert refusal_of(visitor.ask("POST", "/api/prompt", content=content)) == (status, kind)
 
 
 @pytest.mark.req("C-14")
@@ -89,7 +89,7 @@ def test_stranger_cannot_submit(cloud: Server, caller: Client, token: MakeToken)
     url, body = f"{cloud.url}/api/prompt", {"prompt": picture()}
     for headers in ({}, {"X-API-Key": "flk_nobody"}, {"X-API-Key": ""}, {"Authorization": "Bearer flk_nobody"}):
         response = cloud.client.post(url, json=body, headers={"X-API-Key": "", **headers})
-        assert refused(response) == (401, "unauthorized"), headers
+        assert refusal_of(response) == (401, "unauthorized"), headers
     for credential in (caller.key, token(caller.workspace)):
         request = cloud.client.build_request("POST", url, json=body, headers={"Authorization": f"Bearer {credential}"})
         del request.headers["X-API-Key"]
@@ -102,7 +102,7 @@ def test_inactive_subscription_cannot_submit(new_cloud_client: NewCloudClient) -
     """A workspace whose subscription allows no job is told so with 429, and can still read."""
     free = new_cloud_client("--subscription", "free")
     response = free.ask("POST", "/api/prompt", json={"prompt": picture()})
-    assert refused(response) == (429, "subscription_inactive")
+    assert refusal_of(response) == (429, "subscription_inactive")
     assert "retry-after" not in response.headers
     assert free.get("/api/jobs")["jobs"] == []
     assert "EmptyImage" in free.get("/api/object_info")
@@ -115,7 +115,7 @@ def test_queue_of_jobs_is_bounded(new_cloud_client: NewCloudClient) -> None:
     first = standard.submit(holding())
     waiting = [standard.submit(holding(number)) for number in range(1, BACKLOG + 1)]
     response = standard.ask("POST", "/api/prompt", json={"prompt": holding(99)})
-    assert refused(response) == (429, "queue_full")
+    assert refusal_of(response) == (429, "queue_full")
     assert int(response.headers["retry-after"]) > 0
     assert standard.get("/api/prompt") == {"exec_info": {"queue_remaining": 1 + BACKLOG}}
     assert standard.reaches(first, "in_progress") == "in_progress"

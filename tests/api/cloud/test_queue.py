@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.cloud.clients import Client, holding, picture, refused
+from api.cloud.clients import Client, holding, picture, refusal_of
 from api.cloud.conftest import NewCloudClient
 
 
@@ -88,5 +88,5 @@ def test_subscription_bounds_the_jobs_that_run(standard: Client, caller: Client)
 )
 def test_malformed_change_of_the_queue_is_refused(visitor: Client, path: str, body: Any) -> None:
     """A body that is none is refused."""
-    assert refused(visitor.ask("POST", path, json=body)) == (400, "invalid_request")
-    assert refused(visitor.ask("POST", path, content=b"{")) == (400, "invalid_request")
+    assert refusal_of(visitor.ask("POST", path, json=body)) == (400, "invalid_request")
+    assert refusal_of(visitor.ask("POST", path, content=b"{")) == (400, "invalid_request")

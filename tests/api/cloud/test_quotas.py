@@ -26,7 +26,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def _refused(client: Client, method: str, path: str) -> None:
+def _expect_refusal(client: Client, method: str, path: str) -> None:
     response = client.ask(method, path)
     assert response.status_code == 429
     assert response.json()["error"]["type"] == response.json()["code"] == "rate_limited"
@@ -46,7 +46,7 @@ def test_calls_of_the_cloud_api_count_towards_the_quota(narrow: Server) -> None:
         ("POST", "/api/upload/image"),
         ("GET", "/api/view"),
     ):
-        _refused(client, method, path)
+        _expect_refusal(client, method, path)
     assert client.ask("GET", "/v2/models").status_code == 429
     other = Client(narrow, "asks-little", narrow.new_workspace("asks-little"))
     assert other.ask("GET", _STATUS).status_code == 404
@@ -63,4 +63,4 @@ def test_opening_of_a_socket_counts_towards_the_quota(narrow: Server) -> None:
         pass
     assert caught.value.response.status_code == 429
     assert int(caught.value.response.headers["retry-after"]) > 0
-    _refused(client, "GET", _STATUS)
+    _expect_refusal(client, "GET", _STATUS)

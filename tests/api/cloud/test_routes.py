@@ -64,7 +64,7 @@ async def _echo_socket(_scope: Any, _receive: Any, send: Any) -> None:
     await send({"type": "websocket.accept"})
 
 
-def asked(method: str, path: str, **more: Any) -> Wire:
+def ask(method: str, path: str, **more: Any) -> Wire:
     """Ask an API whose handlers say their names."""
     wire = Wire(method, path, **more)
     api = CloudApi(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
@@ -72,7 +72,7 @@ def asked(method: str, path: str, **more: Any) -> Wire:
     return wire
 
 
-def filled(path: str) -> str:
+def fill(path: str) -> str:
     """Return a path of the table as a caller writes it."""
     for name, value in {**_FILLED, "{file:path}": "a/b.json", "{to:path}": "c.json"}.items():
         path = path.replace(name, value)
@@ -83,8 +83,8 @@ def filled(path: str) -> str:
 def test_each_path_leads_to_its_own_handler(route: Any) -> None:
     """Each path leads to its own handler, with and without the prefix where it has both."""
     api = CloudApi(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
-    for path in map(filled, route.paths):
-        wire = asked(route.method, path)
+    for path in map(fill, route.paths):
+        wire = ask(route.method, path)
         assert (wire.status, wire.text) == (200, route.name), path
         assert (b"x-request-id", b"the-id") in wire.sent[0]["headers"]
         assert api.serves(path)
@@ -113,7 +113,7 @@ def test_cloud_api_serves_its_own_paths_alone() -> None:
 )
 def test_unknown_path_is_refused_in_the_clouds_envelope(method: str, path: str, status: int) -> None:
     """Under the prefix every refusal has the cloud's envelope."""
-    wire = asked(method, path)
+    wire = ask(method, path)
     assert wire.status == status
     assert '"error":{"type"' in wire.text
 
@@ -121,12 +121,12 @@ def test_unknown_path_is_refused_in_the_clouds_envelope(method: str, path: str, 
 def test_socket_opens_at_its_two_paths() -> None:
     """Sockets are at two paths; at any other they are closed before they are open."""
     for path in SOCKETS:
-        assert asked("GET", path, kind="websocket").sent == [{"type": "websocket.accept"}]
-    assert asked("GET", "/api/prompt", kind="websocket").sent[0]["type"] == "websocket.close"
-    assert asked("GET", "/ws").status == 404
+        assert ask("GET", path, kind="websocket").sent == [{"type": "websocket.accept"}]
+    assert ask("GET", "/api/prompt", kind="websocket").sent[0]["type"] == "websocket.close"
+    assert ask("GET", "/ws").status == 404
 
 
 def test_file_name_with_encoded_slashes_is_one_segment() -> None:
     """Editors send the slashes of a file's name encoded, and none of those segments is another route."""
-    wire = asked("POST", "/api/userdata/workflows/a.json", raw_path="/api/userdata/workflows%2Fa.json")
+    wire = ask("POST", "/api/userdata/workflows/a.json", raw_path="/api/userdata/workflows%2Fa.json")
     assert wire.text == "put_user_file"

@@ -180,7 +180,7 @@ def test_socket_of_a_revoked_key_is_closed(play: Play) -> None:
     async def scene(server: ServerFixture) -> None:
         async with server.watching() as client:
             await revoke_key(server.database, server.key_id, Clock())
-            assert await client.closed() == (1008, "The credential is not valid any more.")
+            assert await client.wait_for_close() == (1008, "The credential is not valid any more.")
 
     play(scene, recheck=0.05)
 
@@ -379,7 +379,7 @@ def test_stopping_server_closes_its_sockets(play: Play) -> None:
                 server.tell(Started())
                 assert await client.kinds(1) == ["execution_start"]
                 server.web.should_exit = True
-                assert await client.closed() == (1001, "The server stops.")
+                assert await client.wait_for_close() == (1001, "The server stops.")
             assert (await raw.rest()).endswith(struct.pack(">H", 1001) + b"The server stops.")
 
     play(scene)

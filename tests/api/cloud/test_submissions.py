@@ -28,7 +28,7 @@ def read(body: Any, usage_source: str | None = None) -> NewJob:
     return read_submission(members, _FIELDS, usage_source)
 
 
-def refused(body: Any) -> str:
+def refusal_of(body: Any) -> str:
     """Return the type of the error a body is refused with."""
     with pytest.raises(JobFaultError) as raised:
         read(body)
@@ -97,7 +97,7 @@ def test_million_nodes_are_not_decoded() -> None:
 )
 def test_each_malformed_submission_has_its_own_error(body: Any, kind: str) -> None:
     """Everything that cannot be submitted has an error of its own kind."""
-    assert refused(body) == kind
+    assert refusal_of(body) == kind
 
 
 @pytest.mark.req("C-04")

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL.PngImagePlugin import PngInfo
 
-from api.cloud.file_site import LIMIT, UPLOADS_SHARE, Site, opened, png, running_site
+from api.cloud.file_site import LIMIT, UPLOADS_SHARE, Site, open_picture, png, running_site
 from servers import wait_until
 
 BYTES: Final = hashlib.shake_256(b"a file").digest(1_500_000)
@@ -60,7 +60,7 @@ def mask(site: Site, content: bytes, original: Any, name: str = "mask.png", **fi
         return client.post("/api/upload/mask", files={"image": (name, content, "image/png")}, data=data)
 
 
-def seen(site: Site, name: str, kind: str = "input", who: int = 0) -> bytes | None:
+def download(site: Site, name: str, kind: str = "input", who: int = 0) -> bytes | None:
     """Download a file; None when there is none."""
     with site.client(who) as client:
         answer = client.get("/api/view", params={"filename": name, "type": kind})
@@ -96,22 +96,22 @@ def test_upload_keeps_its_name_or_gets_a_number(site: Site) -> None:
     assert upload(site, BYTES).json() == first.json()
     assert upload(site, b"other").json()["name"] == "photo (1).png"
     assert upload(site, b"newer", overwrite="true").json()["name"] == "photo.png"
-    assert seen(site, "photo.png") == b"newer"
-    assert seen(site, "photo (1).png") == b"other"
+    assert download(site, "photo.png") == b"newer"
+    assert download(site, "photo (1).png") == b"other"
     assert upload(site, b"newest", overwrite="1").json()["name"] == "photo.png"
     assert upload(site, b"temporary", type="temp").json()["type"] == "temp"
-    assert seen(site, "photo.png", "temp") == b"temporary"
+    assert download(site, "photo.png", "temp") == b"temporary"
 
 
 @pytest.mark.req("C-02")
 def test_workspace_sees_its_own_files_alone(site: Site) -> None:
     """Names are of a workspace; the same bytes are kept once for all, and are nobody's to find."""
     upload(site, BYTES)
-    assert seen(site, "photo.png", who=1) is None
-    assert seen(site, f"blake3:{blake3(BYTES).hexdigest()}", who=1) is None
+    assert download(site, "photo.png", who=1) is None
+    assert download(site, f"blake3:{blake3(BYTES).hexdigest()}", who=1) is None
     assert upload(site, BYTES, who=1).json()["name"] == "photo.png"
     assert len(site.left_files()) == 1
-    assert seen(site, "photo.png", who=1) == BYTES
+    assert download(site, "photo.png", who=1) == BYTES
 
 
 @pytest.mark.req("C-14")
@@ -264,9 +264,9 @@ def test_mask_keeps_the_colours_of_the_original(site: Site) -> None:
     assert {name: saved.json()[name] for name in ("name", "subfolder", "type")} == {
         "name": "mask.png", "subfolder": "", "type": "input",
     }  # fmt: skip
-    content = seen(site, "mask.png")
+    content = download(site, "mask.png")
     assert content is not None
-    picture = opened(content)
+    picture = open_picture(content)
     assert (picture.mode, picture.getpixel((0, 0))) == ("RGBA", (255, 0, 0, 77))
     assert picture.info["workflow"] == '{"a": 1}'
     assert mask(site, png((1, 1, 1, 9), mode="RGBA"), {"filename": "photo.png", "type": "input"}
@@ -283,7 +283,7 @@ def test_original_of_a_mask_is_an_output_by_default(lite: Site) -> None:
         ({"filename": "p_00001_.png", "type": "temp", "subfolder": ""}, (0, 255, 0, 5)),
     ):
         name = mask(lite, png((0, 0, 0, 5), mode="RGBA"), original).json()["name"]
-        assert opened(seen(lite, name) or b"").getpixel((0, 0)) == color
+        assert open_picture(download(lite, name) or b"").getpixel((0, 0)) == color
 
 
 @pytest.mark.req("C-03")
@@ -311,7 +311,7 @@ def test_mask_without_its_picture_is_refused(lite: Site, original: Any, word: st
     answer = mask(lite, png((0, 0, 0, 5), mode="RGBA"), original)
     assert answer.status_code == 400, answer.text
     assert word in answer.json()["error"]["message"]
-    assert seen(lite, "mask.png") is None
+    assert download(lite, "mask.png") is None
 
 
 @pytest.mark.req("C-03")
@@ -323,5 +323,5 @@ def test_mask_that_is_no_picture_is_refused(lite: Site) -> None:
     for content in (b"no picture", png()[:40], bytes(bomb)):
         answer = mask(lite, content, {"filename": "photo.png", "type": "input"})
         assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_file")
-    assert seen(lite, "mask.png") is None
+    assert download(lite, "mask.png") is None
     assert list((lite.folder / "spool").iterdir()) == []

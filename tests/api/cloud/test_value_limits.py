@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from api.cloud.clients import Client, picture, refused
+from api.cloud.clients import Client, picture, refusal_of
 from fairlead.documents.fitting import ERROR_BYTES
 
 _SHOWN: Final = {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}}
@@ -18,7 +18,7 @@ def test_workflow_of_too_many_values_is_refused(visitor: Client) -> None:
     """A body with more values than a workflow may hold is answered with 413 and the limit."""
     body = b'{"prompt":{},"extra_data":{"a":[' + b",".join([b"{}"] * 100_000) + b"]}}"
     response = visitor.ask("POST", "/api/prompt", content=body)
-    assert refused(response) == (413, "invalid_input")
+    assert refusal_of(response) == (413, "invalid_input")
     assert response.json()["message"] == "The request body holds more than 100000 values."
 
 
@@ -27,7 +27,7 @@ def test_workflow_of_too_many_values_is_refused(visitor: Client) -> None:
 def test_setting_of_too_many_values_is_refused(visitor: Client, path: str, form: bytes) -> None:
     """What an editor keeps is held to a limit of its own."""
     content = form % (b"[" + b",".join([b"0"] * 50_001) + b"]")
-    assert refused(visitor.ask("POST", path, content=content)) == (413, "invalid_input")
+    assert refusal_of(visitor.ask("POST", path, content=content)) == (413, "invalid_input")
 
 
 @pytest.mark.req("S-02")
@@ -35,7 +35,7 @@ def test_setting_of_too_many_values_is_refused(visitor: Client, path: str, form:
 def test_small_body_of_too_many_values_is_refused(visitor: Client, path: str) -> None:
     """The other bodies of the API hold twenty thousand values at most."""
     content = b'{"delete":[' + b",".join([b"0"] * 20_001) + b"]}"
-    assert refused(visitor.ask("POST", path, content=content)) == (413, "invalid_input")
+    assert refusal_of(visitor.ask("POST", path, content=content)) == (413, "invalid_input")
 
 
 @pytest.mark.req("S-02")
@@ -76,7 +76,7 @@ def test_large_body_that_is_no_json_is_refused(visitor: Client, end: bytes) -> N
     """The refusal is that of a small body."""
     body = b'{"prompt":{"1":"%b'
     small, large = (visitor.ask("POST", "/api/prompt", content=body % (b"x" * size) + end) for size in (9, 300_000))
-    assert refused(large) == refused(small) == (400, "invalid_json")
+    assert refusal_of(large) == refusal_of(small) == (400, "invalid_json")
     words = [re.sub("[0-9]+", "n", answer.json()["error"]["message"]) for answer in (small, large)]
     assert words[0] == words[1]
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from api.cloud.file_site import Site, opened, png, running_site
+from api.cloud.file_site import Site, open_picture, png, running_site
 from damage import blob_files, flip
 from fairlead.identity.links import Links
 
@@ -166,8 +166,8 @@ def test_channel_of_a_picture_is_sent_alone(site: Site) -> None:
     """A channel of a picture is sent at once: alpha over black, colours without alpha, or everything as it is."""
     alpha = view(site, channel="a")
     assert (alpha.status_code, alpha.headers["content-type"]) == (200, "image/png")
-    assert opened(alpha.content).convert("RGBA").getpixel((0, 0)) == (0, 0, 0, 77)
-    colours = opened(view(site, channel="rgb").content)
+    assert open_picture(alpha.content).convert("RGBA").getpixel((0, 0)) == (0, 0, 0, 77)
+    colours = open_picture(view(site, channel="rgb").content)
     assert (colours.mode, colours.getpixel((0, 0))) == ("RGB", (200, 100, 50))
     everything = view(site, channel="rgba")
     assert (everything.status_code, everything.content) == (200, PNG)
@@ -180,14 +180,14 @@ def test_thumbnail_has_the_size_asked_for(lite: Site) -> None:
     small = view(lite, res="64")
     assert (small.status_code, small.headers["content-type"]) == (200, "image/jpeg")
     assert small.headers["content-disposition"] == 'inline; filename="p_00001_.jpg"'
-    assert opened(small.content).size == (64, 21)
+    assert open_picture(small.content).size == (64, 21)
     assert view(lite, res="64").content == small.content
     assert lite.renders == 1
     for asked, kind in (("webp;90", "image/webp"), ("jpeg;50", "image/jpeg"), ("avif", "image/webp"),
                         ("webp;999", "image/webp")):  # fmt: skip
         preview = view(lite, preview=asked)
         assert (preview.status_code, preview.headers["content-type"]) == (200, kind)
-        assert opened(preview.content).size == (300, 100)
+        assert open_picture(preview.content).size == (300, 100)
     assert view(lite, "page.html", preview="webp;90").status_code == 302
     assert view(lite, "page.html", res="64").status_code == 302
 
@@ -278,4 +278,4 @@ def test_thumbnail_of_a_jpeg_is_upright(lite: Site) -> None:
     out = BytesIO()
     Image.new("RGB", (300, 100), (9, 9, 9)).save(out, "JPEG", exif=exif)
     lite.make(out.getvalue(), "turned.jpg")
-    assert opened(view(lite, "turned.jpg", res="100").content).size == (33, 100)
+    assert open_picture(view(lite, "turned.jpg", res="100").content).size == (33, 100)

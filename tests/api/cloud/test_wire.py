@@ -25,17 +25,17 @@ def a_job(state: JobState = JobState.SUCCEEDED, **changes: Any) -> Job:
         "id": _ID, "workspace_id": "lab", "number": 7, "state": state, "attempt": 1, "wanted": ("9",), "nodes": 2,
         "created_at": _AT, "updated_at": _AT + 2000, "started_at": _AT + 1000, "finished_at": _AT + 2000,
         "workflow": b'{"9": {}}', "extra": json.dumps(_DRAWN).encode(),
-        "outputs": shown(images=[{**_FILE, "type": "temp"}, _FILE], text=["a"]),
+        "outputs": outputs_of(images=[{**_FILE, "type": "temp"}, _FILE], text=["a"]),
     }  # fmt: skip
     return Job(**{**usual, **changes})
 
 
-def shown(**ui: Any) -> bytes:
+def outputs_of(**ui: Any) -> bytes:
     """Return what one node has shown, as a job keeps it."""
     return msgspec.json.encode({_PLACE.node: {"ui": ui, "place": _PLACE}})
 
 
-def told(document: Any) -> Any:
+def decode(document: Any) -> Any:
     """Return a document as its reader has it."""
     return json.loads(bytes(wire.answer(document).body))
 
@@ -45,13 +45,13 @@ def told(document: Any) -> Any:
 def test_every_state_has_a_status(state: JobState) -> None:
     """Every state is one of the five values."""
     five = {"pending", "in_progress", "completed", "failed", "cancelled"}
-    assert told(wire.job_status(a_job(state)))["status"] == wire.STATUSES[state] in five
+    assert decode(wire.job_status(a_job(state)))["status"] == wire.STATUSES[state] in five
 
 
 @pytest.mark.req("C-05")
 def test_status_has_its_id_times_and_message() -> None:
     """A status has the id and the times, and of a failed job its message."""
-    assert told(wire.job_status(a_job(JobState.PARKED, started_at=None, finished_at=None))) == {
+    assert decode(wire.job_status(a_job(JobState.PARKED, started_at=None, finished_at=None))) == {
         "id": _ID,
         "status": "pending",
         "created_at": "2027-01-15T08:00:00.000Z",
@@ -59,39 +59,39 @@ def test_status_has_its_id_times_and_message() -> None:
         "last_state_update": "2027-01-15T08:00:00.000Z",
     }
     failed = a_job(JobState.FAILED, failure=msgspec.json.encode(Failed(_FAILURE)))
-    assert told(wire.job_status(failed))["error_message"] == "No."
+    assert decode(wire.job_status(failed))["error_message"] == "No."
 
 
 @pytest.mark.req("C-07")
 def test_queue_entry_has_its_five_parts_in_order() -> None:
     """Number, id, workflow, extra, outputs; the extra has the time of the submission."""
-    assert told(wire.queue_entry(a_job(JobState.RUNNING))) == [
+    assert decode(wire.queue_entry(a_job(JobState.RUNNING))) == [
         7, _ID, {"9": {}}, {**_DRAWN, "create_time": _AT}, ["9"],
     ]  # fmt: skip
 
 
 def test_listed_job_has_times_files_and_a_preview() -> None:
     """A job in a list has its times, the number of its files, and the file to show for it."""
-    assert told(wire.job_entry(a_job())) == {
+    assert decode(wire.job_entry(a_job())) == {
         "id": _ID, "status": "completed", "priority": 7, "create_time": _AT, "update_time": _AT + 2000,
         "execution_start_time": _AT + 1000, "execution_end_time": _AT + 2000, "outputs_count": 2,
         "preview_output": {**_FILE, "nodeId": "9.0.0.1", "mediaType": "images"},
     }  # fmt: skip
-    waiting = told(wire.job_entry(a_job(JobState.PARKED, started_at=None, finished_at=None, outputs=None)))
+    waiting = decode(wire.job_entry(a_job(JobState.PARKED, started_at=None, finished_at=None, outputs=None)))
     assert set(waiting) == {"id", "status", "priority", "create_time", "update_time", "outputs_count"}
 
 
 def test_final_picture_is_previewed_first() -> None:
     """A final file comes before a temporary one, and a picture before anything else."""
-    job = a_job(outputs=shown(audio=[{**_FILE, "filename": "a.flac"}], images=[_FILE, {**_FILE, "type": "temp"}]))
-    assert told(wire.job_entry(job))["preview_output"]["mediaType"] == "images"
-    job = a_job(outputs=shown(audio=[{**_FILE, "filename": "a.flac"}], images=[{**_FILE, "type": "temp"}]))
-    assert told(wire.job_entry(job))["preview_output"]["mediaType"] == "audio"
+    job = a_job(outputs=outputs_of(audio=[{**_FILE, "filename": "a.flac"}], images=[_FILE, {**_FILE, "type": "temp"}]))
+    assert decode(wire.job_entry(job))["preview_output"]["mediaType"] == "images"
+    job = a_job(outputs=outputs_of(audio=[{**_FILE, "filename": "a.flac"}], images=[{**_FILE, "type": "temp"}]))
+    assert decode(wire.job_entry(job))["preview_output"]["mediaType"] == "audio"
 
 
 def test_failed_job_names_its_node_and_reason() -> None:
     """A failed job tells which node failed and why, with the names that clients know from the socket."""
-    error = told(wire.job_entry(a_job(JobState.FAILED, failure=msgspec.json.encode(Failed(_FAILURE)))))
+    error = decode(wire.job_entry(a_job(JobState.FAILED, failure=msgspec.json.encode(Failed(_FAILURE)))))
     assert error["execution_error"] == {
         "prompt_id": _ID, "node_id": "9", "node_type": "Blur", "executed": ["1"], "exception_message": "No.",
         "exception_type": "ValueError", "traceback": ["line"], "current_inputs": {"radius": [1]},
@@ -101,12 +101,12 @@ def test_failed_job_names_its_node_and_reason() -> None:
 
 def test_detail_has_workflow_outputs_and_end() -> None:
     """A job by itself has its workflow, what was shown, and how it has ended; one that goes on has not ended."""
-    detail = told(wire.job_detail(a_job(), [(Started(), _AT + 1000), (Succeeded(), _AT + 2000)]))
+    detail = decode(wire.job_detail(a_job(), [(Started(), _AT + 1000), (Succeeded(), _AT + 2000)]))
     assert detail["workflow"] == {"prompt": {"9": {}}, "extra_data": {**_DRAWN, "create_time": _AT}}
     assert detail["workflow_id"] == "w-1"
     assert detail["outputs"]["9.0.0.1"]["images"][1] == _FILE
     assert detail["execution_status"]["completed"] is True
-    going = told(wire.job_detail(a_job(JobState.RUNNING, extra=b"{}", finished_at=None), ()))
+    going = decode(wire.job_detail(a_job(JobState.RUNNING, extra=b"{}", finished_at=None), ()))
     assert not {"outputs", "execution_status", "execution_meta", "workflow_id"} & set(going)
 
 
@@ -126,7 +126,7 @@ def test_last_message_of_a_history_says_how_the_job_ended(
 ) -> None:
     """The last message of a history says how a job has ended, with or without the events of the job available."""
     job = a_job(state, failure=None if ending is None else msgspec.json.encode(ending))
-    entry = told(wire.history_entry(job))
+    entry = decode(wire.history_entry(job))
     assert entry["status"]["status_str"] == ("success" if succeeded else "error")
     assert entry["status"]["completed"] is succeeded
     first, last = entry["status"]["messages"]
@@ -137,8 +137,8 @@ def test_last_message_of_a_history_says_how_the_job_ended(
 def test_local_history_has_its_documented_shape() -> None:
     """An entry has the prompt in five parts, outputs and nodes by id, and the messages of its events."""
     events: list[tuple[Event, int]] = [(Started(), _AT), (Cached(["1"]), _AT + 1), (Succeeded(), _AT + 2)]
-    entry = told(wire.history_entry(a_job(), events))
-    assert entry["prompt"] == told(wire.queue_entry(a_job()))
+    entry = decode(wire.history_entry(a_job(), events))
+    assert entry["prompt"] == decode(wire.queue_entry(a_job()))
     assert entry["outputs"] == {"9.0.0.1": {"images": [{**_FILE, "type": "temp"}, _FILE], "text": ["a"]}}
     assert entry["meta"]["9.0.0.1"] == {
         "node_id": "9.0.0.1", "display_node": "9", "parent_node": "9", "real_node_id": "9",
@@ -152,12 +152,12 @@ def test_local_history_has_its_documented_shape() -> None:
 
 def test_light_history_leaves_the_graph_out() -> None:
     """The cloud's list leaves the drawn workflow out, and the graph; one entry by itself has both."""
-    entry = told(wire.history_v2_entry(a_job()))
+    entry = decode(wire.history_v2_entry(a_job()))
     assert set(entry) == {"prompt_id", "create_time", "prompt", "outputs", "meta", "status", "workflow_id"}
     assert entry["prompt"]["extra_data"] == {
         "extra_pnginfo": {"more": 1}, "client_id": "tab", "create_time": _AT,
     }  # fmt: skip
-    whole = told(wire.history_v2_detail(a_job(), [(Succeeded(), _AT)]))
+    whole = decode(wire.history_v2_detail(a_job(), [(Succeeded(), _AT)]))
     assert whole["prompt"]["extra_data"]["extra_pnginfo"]["workflow"] == {"id": "w-1", "nodes": []}
     assert (whole["prompt"]["prompt"], whole["prompt"]["outputs_to_execute"]) == ({"9": {}}, ["9"])
 
@@ -166,11 +166,11 @@ def test_light_history_leaves_the_graph_out() -> None:
 def test_odd_drawing_does_not_break_a_list(drawn: Any) -> None:
     """What an editor sends beside a workflow may be anything."""
     job = a_job(extra=json.dumps(drawn).encode())
-    assert "workflow_id" not in told(wire.history_v2_entry(job))
-    assert told(wire.history_v2_entry(job))["prompt"]["extra_data"]["create_time"] == _AT
+    assert "workflow_id" not in decode(wire.history_v2_entry(job))
+    assert decode(wire.history_v2_entry(job))["prompt"]["extra_data"]["create_time"] == _AT
 
 
 @pytest.mark.parametrize("ui", [{"images": "a"}, {"images": [1, {"a": 1}]}, {"text": ["a"]}, {"a": None}])
 def test_odd_outputs_do_not_break_a_list(ui: Any) -> None:
     """What a node shows may be anything; only files are counted."""
-    assert told(wire.job_entry(a_job(outputs=shown(**ui))))["outputs_count"] == 0
+    assert decode(wire.job_entry(a_job(outputs=outputs_of(**ui))))["outputs_count"] == 0

@@ -164,7 +164,7 @@ class Client:
         await self.connection.send(json.dumps({"type": "feature_flags", "data": flags}))
         return await self.message()
 
-    async def closed(self) -> tuple[int | None, str | None]:
+    async def wait_for_close(self) -> tuple[int | None, str | None]:
         """Wait for the end: its code and reason."""
         await asyncio.wait_for(self.connection.wait_closed(), PATIENCE)
         return self.connection.close_code, self.connection.close_reason

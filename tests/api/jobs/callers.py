@@ -113,7 +113,7 @@ class Stream:
         return list(iter(self.next, None))
 
 
-def refused(response: httpx.Response) -> tuple[int, str]:
+def refusal_of(response: httpx.Response) -> tuple[int, str]:
     """Return the status and the code of a refusal, whose envelope must be whole."""
     body = response.json()
     assert set(body) == {"error"}

@@ -199,7 +199,7 @@ ROWS: Final = (
 )
 
 
-def made() -> dict[str, Any]:
+def make_workflow() -> dict[str, Any]:
     """Return a workflow that makes a picture, a text and a latent."""
     return {
         **picture(31, "contract"),
@@ -238,7 +238,7 @@ def world(jobs_server: Server) -> Iterator[World]:
     held = ask("submitted job", "POST", _JOBS, json={"workflow": holding(77)})["id"]
     caller.reaches(held, "running")
     ask("running job", "GET", f"{_JOBS}/{held}")
-    job = caller.submit(made())["id"]
+    job = caller.submit(make_workflow())["id"]
     ask("waiting job", "GET", f"{_JOBS}/{job}")
     caller.cancel(held)
     caller.reaches(held, "canceled")
@@ -322,14 +322,14 @@ def test_same_text_of_two_jobs_is_one_asset_even_without_words(caller: JobsCalle
 def test_creation_says_whether_the_bytes_were_known(caller: JobsCaller) -> None:
     """Bytes that the workspace had are known under whatever name; those of another workspace are not."""
 
-    def sent(name: str, content: bytes) -> tuple[int, bool]:
+    def upload(name: str, content: bytes) -> tuple[int, bool]:
         response = caller.ask("POST", _ASSETS, files={"file": (name, content)})
         return response.status_code, msgspec.json.decode(response.content, type=AddedAsset).created_new
 
-    assert sent("a.bin", b"bytes of an asset") == (201, True)
-    assert sent("b.bin", b"bytes of an asset") == (201, False)
-    assert sent("a.bin", b"bytes of an asset") == (200, False)
-    assert sent("a.bin", b"others") == (201, True)
+    assert upload("a.bin", b"bytes of an asset") == (201, True)
+    assert upload("b.bin", b"bytes of an asset") == (201, False)
+    assert upload("a.bin", b"bytes of an asset") == (200, False)
+    assert upload("a.bin", b"others") == (201, True)
 
 
 @pytest.mark.req("K-03")
@@ -381,7 +381,7 @@ def test_stream_of_an_ended_job_tells_its_outputs_and_ends_with_its_status(world
 def test_stream_opens_with_the_outputs_that_are_committed(new_jobs_caller: NewJobsCaller) -> None:
     """Who comes late is told them right after the status; each output is told once, and the status of the end last."""
     caller = new_jobs_caller("--subscription", "standard")
-    job = caller.submit({**made(), "9": {"class_type": "HoldPicture", "inputs": {}}})
+    job = caller.submit({**make_workflow(), "9": {"class_type": "HoldPicture", "inputs": {}}})
     listed = wait_until(lambda: len(found := caller.job(job["id"])["outputs"]) == 3 and found, "three outputs") or ()
     with caller.watches(job["id"]) as stream:
         opening = [stream.next() or ("", {}) for _ in range(4)]
@@ -400,7 +400,7 @@ def test_stream_opens_with_the_outputs_that_are_committed(new_jobs_caller: NewJo
 @pytest.mark.parametrize("lost", ["cut short", "missing"])
 def test_job_says_which_outputs_are_lost(caller: JobsCaller, lost: str) -> None:
     """Its status stays; the error names nodes and files. A text is not lost, as its job has it too."""
-    job = caller.runs(made())
+    job = caller.runs(make_workflow())
     kept = [httpx.get(output["url"]).content for output in job["outputs"]]
     for output in job["outputs"]:
         if output["type"] != "latent":

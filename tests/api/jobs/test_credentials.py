@@ -10,7 +10,7 @@ import pytest
 
 from api.cloud.clients import picture
 from api.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
-from api.jobs.callers import JobsCaller, refused
+from api.jobs.callers import JobsCaller, refusal_of
 from api.jobs.conftest import ENGINE
 from fairlead.server.settings import BadSettingError, read_settings
 from servers import Server, serving
@@ -64,14 +64,14 @@ def test_oauth_access_token_is_a_credential(jobs_server: Server, caller: JobsCal
     }
     access = jwt.encode({**claims, "exp": int(time.time()) + 600}, JWT_SECRET, headers={"typ": "at+jwt"})
     assert ask(jobs_server, {"Authorization": f"Bearer {access}"}).json() == {"jobs": []}
-    assert refused(ask(jobs_server, {"Authorization": f"Bearer {access}x"})) == (401, "unauthorized")
+    assert refusal_of(ask(jobs_server, {"Authorization": f"Bearer {access}x"})) == (401, "unauthorized")
 
 
 @pytest.mark.req("J-09")
 def test_refused_token_says_that_keys_alone_are_taken(cloud: Server) -> None:
     """The refusal says that this server takes keys only; a key works."""
     response = ask(cloud, {"Authorization": "Bearer e30.e30.x"})
-    assert refused(response) == (401, "unauthorized")
+    assert refusal_of(response) == (401, "unauthorized")
     assert "takes API keys only" in response.json()["error"]["message"]
     assert ask(cloud, {"Authorization": f"Bearer {cloud.key}"}).status_code == 501
 
@@ -80,11 +80,11 @@ def test_refused_token_says_that_keys_alone_are_taken(cloud: Server) -> None:
 def test_surface_without_a_list_answers_501(cloud: Server) -> None:
     """It answers 501 to who may ask, keeps no labels, and does everything else."""
     caller = JobsCaller(cloud, "default", cloud.key)
-    assert refused(ask(cloud, {})) == (401, "unauthorized")
+    assert refusal_of(ask(cloud, {})) == (401, "unauthorized")
     for query in ("", "?limit=none", "?metadata[a]=b"):
-        assert refused(caller.ask("GET", _JOBS + query)) == (501, "not_implemented")
+        assert refusal_of(caller.ask("GET", _JOBS + query)) == (501, "not_implemented")
     labelled = {"workflow": picture(), "metadata": {"team": "blue"}}
-    assert refused(caller.ask("POST", _JOBS, json=labelled)) == (422, "metadata_not_supported")
+    assert refusal_of(caller.ask("POST", _JOBS, json=labelled)) == (422, "metadata_not_supported")
     job = caller.runs(picture(), metadata={})
     assert (job["status"], "metadata" in job) == ("succeeded", False)
 
@@ -106,7 +106,7 @@ def test_open_server_needs_no_key(opened: Server) -> None:
 def test_single_sign_on_applies_only_to_the_serverless_surface(cloud: Server, opened: Server) -> None:
     """Only the serverless surface respects what an organization wants."""
     key = cloud.new_workspace("held", "--organization", "org_7", "--sso-required")
-    assert refused(ask(cloud, {"X-API-Key": key})) == (501, "not_implemented")
+    assert refusal_of(ask(cloud, {"X-API-Key": key})) == (501, "not_implemented")
     key = opened.new_workspace("held", "--organization", "org_7", "--sso-required")
     assert ask(opened, {"X-API-Key": key}).json() == {"jobs": []}
 
@@ -115,12 +115,12 @@ def test_single_sign_on_applies_only_to_the_serverless_surface(cloud: Server, op
 def test_open_server_refuses_bad_credentials(opened: Server) -> None:
     """A credential that is sent must be good, other APIs are not open, and pages of other sites are kept out."""
     for wrong in ({"X-API-Key": "flk_nobody"}, {"Authorization": "Bearer x.y.z"}):
-        assert refused(ask(opened, wrong)) == (401, "unauthorized")
+        assert refusal_of(ask(opened, wrong)) == (401, "unauthorized")
     assert ask(opened, {}, path="/api/queue").status_code == 401
     for foreign in ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
-        assert refused(ask(opened, foreign, "POST", json={"workflow": picture()})) == (403, "forbidden")
+        assert refusal_of(ask(opened, foreign, "POST", json={"workflow": picture()})) == (403, "forbidden")
     for rebound in ({"Host": "elsewhere.example"}, {"Host": "elsewhere.example", "Sec-Fetch-Site": "same-origin"}):
-        assert refused(ask(opened, rebound)) == (403, "forbidden")
+        assert refusal_of(ask(opened, rebound)) == (403, "forbidden")
         own_key = {**rebound, "X-API-Key": opened.key}
         assert ask(opened, own_key).status_code == 200
     for own in ({"Origin": opened.url}, {"Sec-Fetch-Site": "same-origin", "Origin": "http://elsewhere.example"}):
@@ -133,7 +133,7 @@ def test_static_token_opens_the_default_workspace(locked: Server) -> None:
     for good in ({"Authorization": f"Bearer {_TOKEN}", "Origin": "http://elsewhere.example"}, {"X-API-Key": _TOKEN}):
         assert ask(locked, good).status_code == 200
     for wrong in ({}, {"Authorization": f"Bearer {_TOKEN}x"}, {"Authorization": f"Basic {_TOKEN}"}):
-        assert refused(ask(locked, wrong)) == (401, "unauthorized")
+        assert refusal_of(ask(locked, wrong)) == (401, "unauthorized")
     other = JobsCaller(locked, "other", locked.new_workspace("other"))
     assert other.get(_JOBS) == {"jobs": []}
     assert _TOKEN not in str(locked.log.read_text(encoding="utf-8"))

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from api.jobs.callers import JobsCaller, refused
+from api.jobs.callers import JobsCaller, refusal_of
 from api.jobs.conftest import ENGINE
-from api.jobs.test_deployments import made, send
+from api.jobs.test_deployments import make_ready, send
 from cases import for_each
 from servers import serving
 
@@ -43,7 +43,7 @@ def caller(installation: JobsCaller) -> Iterator[JobsCaller]:
     installation.stops()
 
 
-def _sent(caller: JobsCaller, id_: str, graph: dict[str, Any]) -> str:
+def _send(caller: JobsCaller, id_: str, graph: dict[str, Any]) -> str:
     answer = send(caller, id_, graph)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
@@ -51,25 +51,25 @@ def _sent(caller: JobsCaller, id_: str, graph: dict[str, Any]) -> str:
 
 def test_pool_of_a_deployment_comes_before_the_rules(caller: JobsCaller) -> None:
     """By the rules nobody executes the graph; at a deployment of the pool `default` it is executed."""
-    one = made(caller, node_packs=[], pool="default")
+    one = make_ready(caller, node_packs=[], pool="default")
     assert one["pool"] == "default"
     bare = caller.submit(_OF_THE_RULE)["id"]
-    caller.reaches(_sent(caller, one["id"], _OF_THE_RULE), "succeeded")
+    caller.reaches(_send(caller, one["id"], _OF_THE_RULE), "succeeded")
     assert caller.job(bare)["status"] == "queued"
 
 
 def test_job_stays_in_the_pool_that_its_deployment_had(caller: JobsCaller) -> None:
     """A deployment's pool is changed for later jobs, and taken away: the rules decide again."""
-    one = made(caller, node_packs=[])
+    one = make_ready(caller, node_packs=[])
     path = one["urls"]["self"]
     assert one["pool"] is None
     changed = caller.ask("PATCH", path, json={"pool": "spare"})
     assert (changed.status_code, changed.json()["pool"]) == (200, "spare")
     assert [each["pool"] for each in caller.get(_DEPLOYMENTS)["deployments"] if each["id"] == one["id"]] == ["spare"]
-    waiting = _sent(caller, one["id"], _OF_NO_RULE)
+    waiting = _send(caller, one["id"], _OF_NO_RULE)
     assert caller.ask("PATCH", path, json={"pool": None}).json()["pool"] is None
-    caller.reaches(_sent(caller, one["id"], _OF_NO_RULE), "succeeded")
-    of_the_rule = _sent(caller, one["id"], _OF_THE_RULE)
+    caller.reaches(_send(caller, one["id"], _OF_NO_RULE), "succeeded")
+    of_the_rule = _send(caller, one["id"], _OF_THE_RULE)
     assert [caller.job(job)["status"] for job in (waiting, of_the_rule)] == ["queued", "queued"]
 
 
@@ -83,12 +83,12 @@ def test_job_stays_in_the_pool_that_its_deployment_had(caller: JobsCaller) -> No
 )  # fmt: skip
 def test_malformed_pool_of_a_deployment_is_refused(caller: JobsCaller, body: Any, told: str) -> None:
     """A sentence says what is wrong; nothing is changed, and nothing is made."""
-    path = made(caller, node_packs=[], pool="gpu")["urls"]["self"]
+    path = make_ready(caller, node_packs=[], pool="gpu")["urls"]["self"]
     before = caller.get(_DEPLOYMENTS)
     answers = [caller.ask("PATCH", path, json=body)]
     if isinstance(body, dict) and body:
         answers.append(caller.ask("POST", _DEPLOYMENTS, json={"name": "other", **body}))
     for answer in answers:
-        assert refused(answer) == (422, "invalid_request")
+        assert refusal_of(answer) == (422, "invalid_request")
         assert told in answer.json()["error"]["message"]
     assert caller.get(_DEPLOYMENTS) == before

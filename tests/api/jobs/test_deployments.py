@@ -14,9 +14,9 @@ from jwt.algorithms import ECAlgorithm
 
 from api.cloud.clients import holding
 from api.conftest import JWT_AUDIENCE, JWT_ISSUER, MakeToken
-from api.jobs.callers import TERMINAL, JobsCaller, refused
+from api.jobs.callers import TERMINAL, JobsCaller, refusal_of
 from api.jobs.conftest import ENGINE, NewJobsCaller
-from api.jobs.test_lists import listed
+from api.jobs.test_lists import list_ids
 from cases import for_each
 from databases import Postgres
 from servers import Server, serving, wait_until
@@ -46,7 +46,7 @@ _DOMAIN: Final = "deployments.example"
 _APPS: Final = "https://apps.example"
 
 
-def made(caller: JobsCaller, name: str = "pictures", **more: Any) -> dict[str, Any]:
+def make_ready(caller: JobsCaller, name: str = "pictures", **more: Any) -> dict[str, Any]:
     """Make a deployment that is ready, and return it."""
     response = caller.ask("POST", _DEPLOYMENTS, json={"name": name, **more})
     assert response.status_code == 201, response.text
@@ -90,7 +90,7 @@ def test_deployment_becomes_ready_with_its_release(caller: JobsCaller) -> None:
 @pytest.mark.req("J-10", "J-15")
 def test_deployment_lists_its_own_jobs(caller: JobsCaller) -> None:
     """Its address shows its jobs and no others, and their links stay there; the workspace's address shows all."""
-    one, other = made(caller, "one", node_packs=[]), made(caller, "other", node_packs=[])
+    one, other = make_ready(caller, "one", node_packs=[]), make_ready(caller, "other", node_packs=[])
     sent = send(caller, one["id"], _QUICK, metadata={"team": "a"})
     assert sent.status_code == 201, sent.text
     job = sent.json()
@@ -103,38 +103,47 @@ def test_deployment_lists_its_own_jobs(caller: JobsCaller) -> None:
     (item,) = caller.get(f"/deployments/{one['id']}{_JOBS}?metadata[team]=a")["jobs"]
     assert (item["id"], item["release_version"], item["metadata"]) == (job["id"], 1, {"team": "a"})
     assert caller.get(f"/deployments/{other['id']}{_JOBS}") == {"jobs": []}
-    assert listed(caller) == [bare["id"], job["id"]]
+    assert list_ids(caller) == [bare["id"], job["id"]]
     for path in ("", "/workflow", "/logs", "/events"):
-        assert refused(caller.ask("GET", f"/deployments/{other['id']}{_JOBS}/{job['id']}{path}")) == (404, "not_found")
-        assert refused(caller.ask("GET", f"/deployments/{one['id']}{_JOBS}/{bare['id']}{path}")) == (404, "not_found")
-    assert refused(caller.ask("POST", f"/deployments/{one['id']}{_JOBS}/{bare['id']}/cancel")) == (404, "not_found")
+        assert refusal_of(caller.ask("GET", f"/deployments/{other['id']}{_JOBS}/{job['id']}{path}")) == (
+            404,
+            "not_found",
+        )
+        assert refusal_of(caller.ask("GET", f"/deployments/{one['id']}{_JOBS}/{bare['id']}{path}")) == (
+            404,
+            "not_found",
+        )
+    assert refusal_of(caller.ask("POST", f"/deployments/{one['id']}{_JOBS}/{bare['id']}/cancel")) == (404, "not_found")
     assert caller.ask("GET", job["urls"]["self"]).json()["id"] == job["id"]
 
 
 @pytest.mark.req("J-10")
 def test_deployment_executes_with_its_own_nodes(caller: JobsCaller) -> None:
     """Each has the node packs of its release; what it lacks is an unknown class there."""
-    with_pack, without = made(caller, "with", node_packs=["holding"]), made(caller, "without", node_packs=[])
+    with_pack, without = (
+        make_ready(caller, "with", node_packs=["holding"]),
+        make_ready(caller, "without", node_packs=[]),
+    )
     sent = send(caller, with_pack["id"], holding())
     assert sent.status_code == 201, sent.text
     caller.reaches(sent.json()["id"], "running")
     answer = send(caller, without["id"], holding())
-    assert refused(answer) == (422, "invalid_workflow")
+    assert refusal_of(answer) == (422, "invalid_workflow")
     assert answer.json()["error"]["details"]["unknown_node_classes"] == ["HoldOn"]
 
 
 @pytest.mark.req("J-15")
 def test_stopped_deployment_refuses_jobs(caller: JobsCaller) -> None:
     """It refuses them for good and goes on with those it has; started, it is ready again. Twice is no mistake."""
-    one = made(caller, node_packs=["holding"])
+    one = make_ready(caller, node_packs=["holding"])
     job = send(caller, one["id"], holding()).json()
     for _ in range(2):
         assert caller.ask("POST", one["urls"]["stop"]).json()["status"] == "stopped"
     answer = send(caller, one["id"], holding())
-    assert refused(answer) == (422, "deployment_stopped")
+    assert refusal_of(answer) == (422, "deployment_stopped")
     assert "retry-after" not in answer.headers
     unread = caller.ask("POST", f"/deployments/{one['id']}{_JOBS}", content=b"no JSON")
-    assert refused(unread) == (422, "deployment_stopped")
+    assert refusal_of(unread) == (422, "deployment_stopped")
     assert caller.job(job["id"])["status"] == "running"
     for _ in range(2):
         assert caller.ask("POST", one["urls"]["start"]).json()["status"] in ("not_ready", "ready")
@@ -147,24 +156,24 @@ def test_deployment_that_is_not_ready_says_when_to_ask_again(caller: JobsCaller)
     """Right after it was made it may not be ready; then it says so, and when to ask again."""
     made_now = caller.ask("POST", _DEPLOYMENTS, json={"name": "late", "node_packs": ["holding"]}).json()
     answer = send(caller, made_now["id"], {"not even": "looked at"})
-    assert refused(answer) == (429, "deployment_not_ready")
+    assert refusal_of(answer) == (429, "deployment_not_ready")
     assert int(answer.headers["retry-after"]) >= 1
     reaches(caller, made_now["id"], "ready")
-    assert refused(send(caller, made_now["id"], {"not even": "looked at"})) == (422, "invalid_workflow")
+    assert refusal_of(send(caller, made_now["id"], {"not even": "looked at"})) == (422, "invalid_workflow")
 
 
 @pytest.mark.req("J-06", "J-15")
 def test_jobs_of_a_deleted_deployment_end(caller: JobsCaller) -> None:
     """The one that is executed is canceled, those that wait fail, others go on; the address is gone at once."""
     caller.server.cli("workspaces", "change", caller.workspace, "--subscription", "standard")
-    one, other = made(caller, "one", node_packs=["holding"]), made(caller, "other", node_packs=["holding"])
+    one, other = make_ready(caller, "one", node_packs=["holding"]), make_ready(caller, "other", node_packs=["holding"])
     running = send(caller, one["id"], holding()).json()["id"]
     caller.reaches(running, "running")
     waiting = [send(caller, where["id"], holding()).json()["id"] for where in (one, other)]
     assert caller.ask("DELETE", one["urls"]["self"]).status_code == 204
-    assert refused(caller.ask("GET", one["urls"]["self"])) == (404, "not_found")
-    assert refused(caller.ask("DELETE", one["urls"]["self"])) == (404, "not_found")
-    assert refused(send(caller, one["id"], holding())) == (404, "not_found")
+    assert refusal_of(caller.ask("GET", one["urls"]["self"])) == (404, "not_found")
+    assert refusal_of(caller.ask("DELETE", one["urls"]["self"])) == (404, "not_found")
+    assert refusal_of(send(caller, one["id"], holding())) == (404, "not_found")
     failed = caller.reaches(waiting[0], *TERMINAL)
     assert (failed["status"], failed["error"]["code"]) == ("failed", "deployment_deleted")
     assert (failed["deployment_id"], failed["outputs"]) == (one["id"], [])
@@ -176,7 +185,7 @@ def test_jobs_of_a_deleted_deployment_end(caller: JobsCaller) -> None:
 def test_deployment_of_another_workspace_looks_unknown(new_jobs_caller: NewJobsCaller) -> None:
     """Whatever is asked of it, the answer is that of a deployment there is not; without a credential it is 401."""
     owner, stranger = new_jobs_caller(), new_jobs_caller()
-    one = made(owner, node_packs=[])
+    one = make_ready(owner, node_packs=[])
     job = send(owner, one["id"], _QUICK).json()["id"]
     asked = [
         ("GET", f"{_DEPLOYMENTS}/{{}}"), ("DELETE", f"{_DEPLOYMENTS}/{{}}"), ("PATCH", f"{_DEPLOYMENTS}/{{}}"),
@@ -190,10 +199,10 @@ def test_deployment_of_another_workspace_looks_unknown(new_jobs_caller: NewJobsC
         answers = [
             stranger.ask(method, path.format(id_), json={"pool": None}) for id_ in (one["id"], _UNKNOWN, "No_Label")
         ]
-        assert [refused(answer) for answer in answers] == [(404, "not_found")] * 3, path
+        assert [refusal_of(answer) for answer in answers] == [(404, "not_found")] * 3, path
         assert len({answer.text for answer in answers}) == 1
         nobody = httpx.request(method, owner.server.url + path.format(one["id"]), json={})
-        assert refused(nobody) == (401, "unauthorized")
+        assert refusal_of(nobody) == (401, "unauthorized")
     assert owner.get(one["urls"]["self"])["status"] == "ready"
 
 
@@ -212,7 +221,7 @@ def test_deployment_of_another_workspace_looks_unknown(new_jobs_caller: NewJobsC
 def test_malformed_deployment_is_refused(visitor: JobsCaller, body: Any, told: str) -> None:
     """It is refused with a sentence that says what is wrong, and nothing is made."""
     answer = visitor.ask("POST", _DEPLOYMENTS, json=body)
-    assert refused(answer) == (422, "invalid_request")
+    assert refusal_of(answer) == (422, "invalid_request")
     assert told in answer.json()["error"]["message"]
     assert visitor.get(_DEPLOYMENTS) == {"deployments": []}
 
@@ -222,16 +231,16 @@ def test_malformed_body_for_a_deployment_is_422(visitor: JobsCaller, content: by
     """What cannot be read is refused like any other bad body."""
     answer = visitor.ask("POST", _DEPLOYMENTS, content=content)
     assert answer.status_code in (413, 422), answer.text
-    assert refused(answer)[1] == "invalid_request"
+    assert refusal_of(answer)[1] == "invalid_request"
 
 
 def test_address_of_a_deployment_has_the_rest_of_the_jobs_api(caller: JobsCaller) -> None:
     """At a deployment's address there is the rest of the jobs API, and its assets have links that stay there."""
-    one = made(caller, node_packs=[])
+    one = make_ready(caller, node_packs=[])
     at = f"/deployments/{one['id']}"
-    assert refused(caller.ask("GET", f"{at}{_DEPLOYMENTS}")) == (404, "not_found")
-    assert refused(caller.ask("GET", f"{at}/v2/models")) == (404, "not_found")
-    assert refused(caller.ask("GET", at)) == (404, "not_found")
+    assert refusal_of(caller.ask("GET", f"{at}{_DEPLOYMENTS}")) == (404, "not_found")
+    assert refusal_of(caller.ask("GET", f"{at}/v2/models")) == (404, "not_found")
+    assert refusal_of(caller.ask("GET", at)) == (404, "not_found")
     uploaded = caller.ask("POST", f"{at}/api/v2/assets", files={"file": ("a.txt", b"some bytes")})
     assert uploaded.status_code == 201
     assert uploaded.json()["urls"]["self"].startswith(f"{caller.server.url}{at}/api/v2/assets/")
@@ -273,33 +282,33 @@ def test_deployment_takes_only_the_token_kinds_it_names(
     forged = jwt.encode({**claims, "iss": JWT_ISSUER, "aud": JWT_AUDIENCE}, signing, "ES256", {"kid": "one"})
     elsewhere = jwt.encode({**claims, "aud": JWT_AUDIENCE}, signing, "ES256", {"kid": "one"})
 
-    def listed_at(prefix: str, credential: str) -> tuple[int, str]:
+    def list_at(prefix: str, credential: str) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {credential}"}
         answer = httpx.get(f"{domain.url}{prefix}{_JOBS}", headers=headers)
         return answer.status_code, answer.json().get("error", {}).get("message", "")
 
-    assert [listed_at("", one)[0] for one in (oauth, token(), domain.key, forged, elsewhere)] == [
+    assert [list_at("", one)[0] for one in (oauth, token(), domain.key, forged, elsewhere)] == [
         200, 200, 200, 401, 401,
     ]  # fmt: skip
     every, sessions, keys = (
-        made(caller, name, node_packs=[], **({} if kinds is None else {"credential_kinds": kinds}))
+        make_ready(caller, name, node_packs=[], **({} if kinds is None else {"credential_kinds": kinds}))
         for name, kinds in (("every", None), ("sessions", ["session"]), ("keys", ["api_key"]))
     )
     assert every["credential_kinds"] == ["api_key", "session", "oauth"]
     assert (sessions["credential_kinds"], keys["credential_kinds"]) == (["api_key", "session"], ["api_key"])
-    taken = {one["name"]: [listed_at(f"/deployments/{one['id']}", shown)[0] for shown in (domain.key, token(), oauth)]
+    taken = {one["name"]: [list_at(f"/deployments/{one['id']}", shown)[0] for shown in (domain.key, token(), oauth)]
              for one in (every, sessions, keys)}  # fmt: skip
     assert taken == {"every": [200, 200, 200], "sessions": [200, 200, 401], "keys": [200, 401, 401]}
     told = "This deployment takes no oauth tokens; use an API key."
-    assert listed_at(f"/deployments/{sessions['id']}", oauth) == (401, told)
-    assert listed_at(f"/deployments/{keys['id']}", token()) == (401, "This deployment takes no tokens; use an API key.")
+    assert list_at(f"/deployments/{sessions['id']}", oauth) == (401, told)
+    assert list_at(f"/deployments/{keys['id']}", token()) == (401, "This deployment takes no tokens; use an API key.")
 
 
 @pytest.mark.req("J-10")
 def test_subdomain_and_path_lead_to_the_same_deployment(domain: Server) -> None:
     """The label of the host names the deployment, whatever its case, and links stay there; other hosts are none."""
     caller = JobsCaller(domain, "default", domain.key)
-    one = made(caller, node_packs=[])
+    one = make_ready(caller, node_packs=[])
     port = domain.url.rpartition(":")[2]
     host = f"{one['id']}.{_DOMAIN}:{port}"
     assert one["address"] == f"http://{host}"
@@ -313,9 +322,9 @@ def test_subdomain_and_path_lead_to_the_same_deployment(domain: Server) -> None:
     sent = caller.ask("POST", _JOBS, json={"workflow": _QUICK}, headers=forwarded)
     assert sent.json()["urls"]["self"].startswith(f"https://{one['id']}.{_DOMAIN}/api/v2/jobs/")
     assert len(caller.get(_JOBS, headers={"Host": host})["jobs"]) == 4
-    assert refused(caller.ask("GET", f"{_JOBS}/{bare['id']}", headers={"Host": host})) == (404, "not_found")
+    assert refusal_of(caller.ask("GET", f"{_JOBS}/{bare['id']}", headers={"Host": host})) == (404, "not_found")
     for stranger in (f"{_UNKNOWN}.{_DOMAIN}", f"a.b.{_DOMAIN}", f"_.{_DOMAIN}"):
-        assert refused(caller.ask("GET", _JOBS, headers={"Host": stranger})) == (404, "not_found")
+        assert refusal_of(caller.ask("GET", _JOBS, headers={"Host": stranger})) == (404, "not_found")
     for usual in (_DOMAIN, f"x{_DOMAIN}", "localhost", f"{one['id']}.{_DOMAIN}.example.com"):
         assert len(caller.get(_JOBS, headers={"Host": usual})["jobs"]) == 5
 
@@ -346,9 +355,9 @@ def test_release_keeps_its_own_copy_of_its_packs(tmp_path: Path) -> None:
 
     with serving(tmp_path / "data", env=env, arguments=plain) as server:
         caller = JobsCaller(server, "default", server.key)
-        named, every = made(caller, node_packs=["adding"]), made(caller, "every")
+        named, every = make_ready(caller, node_packs=["adding"]), make_ready(caller, "every")
         pack.write_text(_ADDING.replace("return (value,)", "raise ValueError(value)"))
-        later = made(caller, "later", node_packs=["adding"])
+        later = make_ready(caller, "later", node_packs=["adding"])
         assert [ends(caller, one["id"]) for one in (named, every, later)] == ["succeeded", "succeeded", "failed"]
         assert len(list((server.data / "release_packs").glob("adding@*"))) == 2
         pack.unlink()
@@ -357,7 +366,7 @@ def test_release_keeps_its_own_copy_of_its_packs(tmp_path: Path) -> None:
         assert [ends(caller, one["id"]) for one in (named, later)] == ["succeeded", "failed"]
         path = f"{_DEPLOYMENTS}/{named['id']}/releases"
         assert caller.get(path)["releases"][0]["node_packs"] == ["adding"]
-        assert refused(caller.ask("POST", path, json={"node_packs": ["adding"]})) == (422, "invalid_request")
+        assert refusal_of(caller.ask("POST", path, json={"node_packs": ["adding"]})) == (422, "invalid_request")
 
 
 @pytest.mark.req("J-15")
@@ -371,7 +380,7 @@ def test_server_that_shares_copies_has_releases_that_others_prepared(tmp_path: P
     url, plain = postgres.url(postgres.create()), ("--no-local-partner",)
     env = {**ENGINE, "FAIRLEAD_SECRET_KEY": "A" * 43 + "="}
     with serving(data[0], database=url, env={**env, "FAIRLEAD_NODE_PACKS": str(packs[0])}, arguments=plain) as first:
-        id_ = made(JobsCaller(first, "default", first.key), node_packs=["adding"])["id"]
+        id_ = make_ready(JobsCaller(first, "default", first.key), node_packs=["adding"])["id"]
         for folder in data[1:]:
             folder.mkdir(mode=0o700)
             (folder / "blobs").symlink_to(first.data / "blobs")
@@ -404,12 +413,12 @@ def test_missing_pack_makes_a_deployment_unavailable_until_it_is_back(tmp_path: 
         failed = caller.ask("POST", _DEPLOYMENTS, json={"name": "broken", "node_packs": ["broken"]}).json()
         stopped = reaches(caller, failed["id"], "stopped")
         assert "there_is_no_such_module" in stopped["reason"]
-        assert refused(send(caller, failed["id"], _QUICK)) == (422, "deployment_stopped")
-        one = made(caller, node_packs=["adding"])
+        assert refusal_of(send(caller, failed["id"], _QUICK)) == (422, "deployment_stopped")
+        one = make_ready(caller, node_packs=["adding"])
         take_away(server, pack)
-        wait_until(lambda: len(server.logged("EngineHostStopped")) >= 2, "the hosts of both sets to be gone")
+        wait_until(lambda: len(server.logged_events("EngineHostStopped")) >= 2, "the hosts of both sets to be gone")
         answer = send(caller, one["id"], _QUICK)
-        assert refused(answer) == (429, "deployment_unavailable")
+        assert refusal_of(answer) == (429, "deployment_unavailable")
         assert int(answer.headers["retry-after"]) >= 1
         assert "adding" in reaches(caller, one["id"], "unavailable")["reason"]
         pack.write_text(_ADDING)
@@ -428,12 +437,12 @@ def test_deployment_whose_pack_no_longer_loads_is_not_ready(tmp_path: Path) -> N
     env = {**ENGINE, "FAIRLEAD_NODE_PACKS": str(packs)}
     plain = ("--no-local-partner",)
     with serving(tmp_path / "data", env=env, arguments=plain) as server:
-        id_ = made(JobsCaller(server, "default", server.key), node_packs=["adding"])["id"]
+        id_ = make_ready(JobsCaller(server, "default", server.key), node_packs=["adding"])["id"]
     broken.touch()
     with serving(tmp_path / "data", env=env, arguments=plain) as server:
         caller = JobsCaller(server, "default", server.key)
         assert "its model is gone" in reaches(caller, id_, "unavailable")["reason"]
-        assert refused(send(caller, id_, _QUICK)) == (429, "deployment_unavailable")
+        assert refusal_of(send(caller, id_, _QUICK)) == (429, "deployment_unavailable")
         broken.unlink()
         reaches(caller, id_, "ready")
 
@@ -449,8 +458,8 @@ def test_broken_deployments_do_not_delay_others(tmp_path: Path) -> None:
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
         caller = JobsCaller(server, "default", server.key)
         endless = caller.ask("POST", _DEPLOYMENTS, json={"name": "endless", "node_packs": ["endless"]}).json()["id"]
-        stuck = [made(caller, f"stuck-{number}", node_packs=["gone"])["id"] for number in range(12)]
-        last = made(caller, "last", node_packs=["back"])["id"]
+        stuck = [make_ready(caller, f"stuck-{number}", node_packs=["gone"])["id"] for number in range(12)]
+        last = make_ready(caller, "last", node_packs=["back"])["id"]
         take_away(server, packs / "gone.py")
         take_away(server, packs / "back.py")
         for id_ in (*stuck, last):
@@ -468,6 +477,6 @@ def test_surface_without_deployments_answers_501(tmp_path: Path, kind: str) -> N
     env = {**ENGINE, "FAIRLEAD_JOBS_SURFACE": kind}
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
         caller = JobsCaller(server, "default", server.key)
-        assert refused(caller.ask("GET", _DEPLOYMENTS)) == (501, "not_implemented")
-        assert refused(caller.ask("POST", _DEPLOYMENTS, json={"name": "a"})) == (501, "not_implemented")
-        assert refused(caller.ask("GET", f"/deployments/{_UNKNOWN}{_JOBS}")) == (404, "not_found")
+        assert refusal_of(caller.ask("GET", _DEPLOYMENTS)) == (501, "not_implemented")
+        assert refusal_of(caller.ask("POST", _DEPLOYMENTS, json={"name": "a"})) == (501, "not_implemented")
+        assert refusal_of(caller.ask("GET", f"/deployments/{_UNKNOWN}{_JOBS}")) == (404, "not_found")

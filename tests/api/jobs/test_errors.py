@@ -52,7 +52,7 @@ _OTHERS: Final = {
 }  # fmt: skip
 
 
-def answered(error: Exception) -> tuple[Refusal, dict[str, Any], dict[bytes, bytes]]:
+def answer(error: Exception) -> tuple[Refusal, dict[str, Any], dict[bytes, bytes]]:
     """Return how an error is worded, its body and its headers, which must be whole."""
     worded = refusal(error, {"method": "GET"})
     headers, error_ = dict(worded.headers), json.loads(worded.content)["error"]
@@ -69,7 +69,7 @@ def answered(error: Exception) -> tuple[Refusal, dict[str, Any], dict[bytes, byt
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
 def test_shared_fault_has_its_specified_status(fault: Fault) -> None:
     """The statuses of the specification; what fails behind this service is told in one safe sentence."""
-    worded, error, _ = answered(FaultError(fault))
+    worded, error, _ = answer(FaultError(fault))
     assert (worded.status, error["code"]) == _OTHERS.get(type(fault).__name__, (500, "upstream_error"))
     if worded.status == 500:
         assert error["message"] == "Something that this service needs has failed. Try again later."
@@ -82,16 +82,16 @@ def test_shared_fault_has_its_specified_status(fault: Fault) -> None:
 )
 def test_missing_feature_of_a_surface_has_its_own_status(error: Exception, status: int, code: str) -> None:
     """What another surface would do is no fault of the caller's, and none of ours."""
-    worded, told, _ = answered(error)
+    worded, told, _ = answer(error)
     assert (worded.status, told["code"]) == (status, code)
 
 
 @pytest.mark.req("J-07", "J-09", "J-11")
 def test_organization_is_told_when_it_is_known() -> None:
     """Who must sign in elsewhere is told where, when that is known; nothing stands in its place when it is not."""
-    worded, told, _ = answered(SsoRequiredError("org_7"))
+    worded, told, _ = answer(SsoRequiredError("org_7"))
     assert (worded.status, told["code"], told["organization_id"]) == (403, "sso_required", "org_7")
-    worded, told, _ = answered(SsoRequiredError(None))
+    worded, told, _ = answer(SsoRequiredError(None))
     assert (worded.status, "organization_id" in told) == (403, False)
 
 
@@ -108,7 +108,7 @@ def test_organization_is_told_when_it_is_known() -> None:
 )
 def test_fault_of_assets_has_its_own_status(fault: asset_faults.AssetFault, status: int, code: str) -> None:
     """The statuses of the specification, for the faults of assets alone."""
-    worded, error, _ = answered(asset_faults.AssetFaultError(fault))
+    worded, error, _ = answer(asset_faults.AssetFaultError(fault))
     assert (worded.status, error["code"]) == (status, code)
 
 
@@ -116,7 +116,7 @@ def test_fault_of_assets_has_its_own_status(fault: asset_faults.AssetFault, stat
 @pytest.mark.parametrize(("fault", "status", "code"), _JOB_FAULTS)
 def test_fault_of_jobs_has_its_specified_status(fault: JobFault, status: int, code: str) -> None:
     """The statuses of the specification, for the faults of jobs alone."""
-    worded, error, headers = answered(JobFaultError(fault))
+    worded, error, headers = answer(JobFaultError(fault))
     assert (worded.status, error["code"]) == (status, code)
     if worded.status == 429:
         assert headers[b"retry-after"] == str(getattr(fault, "retry_after", None)).encode()
@@ -131,9 +131,9 @@ def test_every_fault_of_jobs_is_tried() -> None:
 def test_details_of_a_refusal_are_kept() -> None:
     """What programs read of a refusal is in its details."""
     refused = faults.SubmissionRefused("invalid_workflow", "m", {"node_errors": {"1": {}}})
-    assert answered(JobFaultError(refused))[1]["details"] == {"node_errors": {"1": {}}}
-    assert answered(JobFaultError(faults.BadLabels("m", "k")))[1]["details"] == {"key": "k"}
-    assert "details" not in answered(JobFaultError(faults.BadLabels("m")))[1]
+    assert answer(JobFaultError(refused))[1]["details"] == {"node_errors": {"1": {}}}
+    assert answer(JobFaultError(faults.BadLabels("m", "k")))[1]["details"] == {"key": "k"}
+    assert "details" not in answer(JobFaultError(faults.BadLabels("m")))[1]
 
 
 @pytest.mark.req("J-11")
@@ -148,6 +148,6 @@ def test_details_of_a_refusal_are_kept() -> None:
 )
 def test_exception_is_never_shown(error: Exception, status: int, allow: bytes | None) -> None:
     """What is no fault gets a status, and nothing of what went wrong inside is told."""
-    worded, _, headers = answered(error)
+    worded, _, headers = answer(error)
     assert (worded.status, headers.get(b"allow")) == (status, allow)
     assert "secret" not in worded.content.decode()

@@ -7,7 +7,7 @@ import pytest
 
 from api.cloud.clients import Client, failing, holding, picture
 from api.conftest import MakeToken
-from api.jobs.callers import NOBODY, JobsCaller, refused
+from api.jobs.callers import NOBODY, JobsCaller, refusal_of
 from api.jobs.conftest import BACKLOG, NewJobsCaller
 from cases import for_each
 from servers import Server
@@ -113,7 +113,7 @@ def test_canceled_job_stops(new_jobs_caller: NewJobsCaller) -> None:
 def test_unknown_job_is_not_found(visitor: JobsCaller, path: str, job_id: str) -> None:
     """An id that is nobody's is not found, whatever it looks like."""
     method = "POST" if path == "/cancel" else "GET"
-    assert refused(visitor.ask(method, f"/api/v2/jobs/{job_id}{path}")) == (404, "not_found")
+    assert refusal_of(visitor.ask(method, f"/api/v2/jobs/{job_id}{path}")) == (404, "not_found")
 
 
 @pytest.mark.req("J-10")
@@ -146,7 +146,7 @@ def test_stranger_is_401(jobs_server: Server, caller: JobsCaller, token: MakeTok
     """A key or a token of the issuer is needed, in either header; nothing is told without."""
     url = f"{jobs_server.url}/api/v2/jobs"
     for headers in ({"X-API-Key": ""}, {"X-API-Key": "flk_nobody"}, {"X-API-Key": "", "Authorization": "Bearer x.y.z"}):
-        assert refused(jobs_server.client.get(url, headers=headers)) == (401, "unauthorized")
+        assert refusal_of(jobs_server.client.get(url, headers=headers)) == (401, "unauthorized")
     assert jobs_server.client.get(url, headers={"X-API-Key": caller.key}).json() == {"jobs": []}
     assert caller.ask("GET", url, headers={"Authorization": f"Bearer {token(caller.workspace)}"}).status_code == 200
 
@@ -168,7 +168,7 @@ def test_unknown_path_is_refused_in_the_envelope_of_this_api(
     visitor: JobsCaller, method: str, path: str, status: int, code: str
 ) -> None:
     """Under the prefix every refusal has the envelope of this API."""
-    assert refused(visitor.ask(method, path)) == (status, code)
+    assert refusal_of(visitor.ask(method, path)) == (status, code)
 
 
 @pytest.mark.req("J-12")
@@ -176,7 +176,7 @@ def test_inactive_subscription_reads_and_does_not_submit(new_jobs_caller: NewJob
     """A workspace whose subscription allows no job may read."""
     free = new_jobs_caller("--subscription", "free")
     response = free.ask("POST", "/api/v2/jobs", json={"workflow": picture()})
-    assert refused(response) == (403, "forbidden")
+    assert refusal_of(response) == (403, "forbidden")
     assert response.json()["error"]["details"] == {"reason": "subscription_inactive"}
     assert "retry-after" not in response.headers
     assert free.get("/api/v2/jobs") == {"jobs": []}
@@ -185,7 +185,7 @@ def test_inactive_subscription_reads_and_does_not_submit(new_jobs_caller: NewJob
 @pytest.mark.req("C-13")
 def test_tiers_that_promise_too_much_are_logged_at_the_start(jobs_server: Server) -> None:
     """Each is named with the parallel jobs it promises and the engine hosts there are."""
-    lines = jobs_server.logged("SubscriptionBeyondHosts")
+    lines = jobs_server.logged_events("SubscriptionBeyondHosts")
     told = [(line["subscription"], line["jobs"], line["hosts"], line["level"]) for line in lines]
     assert told == [("creator", 3, 2, "warning"), ("pro", 5, 2, "warning")]
 
@@ -197,7 +197,7 @@ def test_queue_of_jobs_is_bounded(new_jobs_caller: NewJobsCaller) -> None:
     first, *waiting = (caller.submit(holding(number))["id"] for number in range(1 + BACKLOG))
     caller.reaches(first, "running")
     body: dict[str, Any] = {"json": {"workflow": holding(9)}, "headers": {"Idempotency-Key": "again"}}
-    assert refused(caller.ask("POST", "/api/v2/jobs", **body)) == (429, "queue_full")
+    assert refusal_of(caller.ask("POST", "/api/v2/jobs", **body)) == (429, "queue_full")
     caller.cancel(waiting[0])
     assert caller.ask("POST", "/api/v2/jobs", **body).status_code == 201
-    assert refused(caller.ask("POST", "/api/v2/jobs", **body)) == (422, "idempotency_key_reuse")
+    assert refusal_of(caller.ask("POST", "/api/v2/jobs", **body)) == (422, "idempotency_key_reuse")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from api.jobs.callers import NOBODY, JobsCaller, refused
+from api.jobs.callers import NOBODY, JobsCaller, refusal_of
 from api.jobs.conftest import ENGINE
 from servers import Server, serving
 
@@ -30,7 +30,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def submit(caller: JobsCaller, **extra: Any) -> tuple[int, str]:
     """Submit what must be refused."""
-    return refused(caller.ask("POST", _JOBS, json={"workflow": _DUSK, **extra}))
+    return refusal_of(caller.ask("POST", _JOBS, json={"workflow": _DUSK, **extra}))
 
 
 @pytest.mark.req("J-11")
@@ -41,7 +41,7 @@ def test_requests_of_an_account_are_limited(narrow: Server) -> None:
         assert caller.ask("GET", f"{_JOBS}/{NOBODY}").status_code == 404
     for path in (_JOBS, f"{_JOBS}/{NOBODY}"):
         response = caller.ask("GET", path)
-        assert refused(response) == (429, "rate_limited")
+        assert refusal_of(response) == (429, "rate_limited")
         assert int(response.headers["retry-after"]) > 0
     other = JobsCaller(narrow, "asks-little", narrow.new_workspace("asks-little"))
     assert other.get(_JOBS) == {"jobs": []}
@@ -52,8 +52,8 @@ def test_refusals_of_single_sign_on_are_counted(narrow: Server) -> None:
     """A key that its organization does not let in spends the quota of its account like any other."""
     caller = JobsCaller(narrow, "governed", narrow.new_workspace("governed", "--sso-required"))
     for _ in range(_QUOTA):
-        assert refused(caller.ask("GET", f"{_JOBS}/{NOBODY}")) == (403, "sso_required")
-    assert refused(caller.ask("GET", _JOBS)) == (429, "rate_limited")
+        assert refusal_of(caller.ask("GET", f"{_JOBS}/{NOBODY}")) == (403, "sso_required")
+    assert refusal_of(caller.ask("GET", _JOBS)) == (429, "rate_limited")
 
 
 @pytest.mark.req("J-07", "J-12")

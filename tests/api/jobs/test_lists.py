@@ -8,14 +8,14 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from api.cloud.clients import holding
-from api.jobs.callers import JobsCaller, refused
+from api.jobs.callers import JobsCaller, refusal_of
 from api.jobs.conftest import NewJobsCaller
 from cases import for_each
 
 _JOBS: Final = "/api/v2/jobs"
 
 
-def listed(caller: JobsCaller, query: str = "") -> list[str]:
+def list_ids(caller: JobsCaller, query: str = "") -> list[str]:
     """Return the ids on the one page of a list."""
     page = caller.get(f"{_JOBS}?{query}")
     assert "next_cursor" not in page
@@ -49,7 +49,7 @@ def crowd(new_jobs_caller: NewJobsCaller) -> tuple[JobsCaller, list[str]]:
 def test_each_job_is_on_one_page_newest_first(crowd: tuple[JobsCaller, list[str]]) -> None:
     """Each job is on one page, the newest first, also when jobs are added between two pages."""
     caller, made = crowd
-    assert listed(caller) == made
+    assert list_ids(caller) == made
     assert pages(caller, "limit=2") == [made[:2], made[2:4], made[4:]]
     assert pages(caller, "limit=5") == [made]
     first = caller.get(f"{_JOBS}?limit=3")
@@ -73,10 +73,10 @@ def test_listed_job_is_its_stored_record(crowd: tuple[JobsCaller, list[str]]) ->
 def test_filter_lists_only_matching_jobs(crowd: tuple[JobsCaller, list[str]]) -> None:
     """A job is listed when each pair matches exactly; pages go on within the filter."""
     caller, made = crowd
-    assert listed(caller, "metadata[team]=a") == made[1:]
-    assert listed(caller, "metadata%5Bteam%5D=a&metadata[parity]=even") == [made[2], made[4]]
-    assert listed(caller, "metadata[team]=A") == listed(caller, "metadata[team]=") == []
-    assert listed(caller, "metadata[Team]=a") == listed(caller, "metadata[team]=a&metadata[parity]=none") == []
+    assert list_ids(caller, "metadata[team]=a") == made[1:]
+    assert list_ids(caller, "metadata%5Bteam%5D=a&metadata[parity]=even") == [made[2], made[4]]
+    assert list_ids(caller, "metadata[team]=A") == list_ids(caller, "metadata[team]=") == []
+    assert list_ids(caller, "metadata[Team]=a") == list_ids(caller, "metadata[team]=a&metadata[parity]=none") == []
     assert pages(caller, "limit=2&metadata[team]=a&metadata[parity]=odd") == [[made[1], made[3]]]
     assert pages(caller, "limit=1&metadata[team]=a&metadata[parity]=odd") == [[made[1]], [made[3]]]
 
@@ -89,7 +89,7 @@ def test_labels_come_back_as_they_were_sent(caller: JobsCaller) -> None:
     job = caller.submit(holding(), metadata=labels)
     assert job["metadata"] == caller.job(job["id"])["metadata"] == labels
     query = urlencode({f"metadata[{name}]": labels[name] for name in ("odd", "empty", "k1")})
-    assert listed(caller, query) == [job["id"]]
+    assert list_ids(caller, query) == [job["id"]]
     assert "metadata" not in caller.submit(holding(1), metadata={})
     assert "metadata" not in caller.submit(holding(2), metadata=None)
 
@@ -98,7 +98,7 @@ def test_labels_come_back_as_they_were_sent(caller: JobsCaller) -> None:
 @pytest.mark.parametrize("limit", ["0", "-1", "", "a", "1.0", "1_0", "+1", "%201", "%D9%A1", "1e2", "000"])
 def test_malformed_limit_is_422(visitor: JobsCaller, limit: str) -> None:
     """A limit that is not a positive integer is refused with 422."""
-    assert refused(visitor.ask("GET", f"{_JOBS}?limit={limit}")) == (422, "invalid_request")
+    assert refusal_of(visitor.ask("GET", f"{_JOBS}?limit={limit}")) == (422, "invalid_request")
 
 
 @pytest.mark.req("J-02", "J-16")
@@ -118,7 +118,7 @@ def test_limit_is_clamped_and_unknown_parameters_are_ignored(visitor: JobsCaller
 )  # fmt: skip
 def test_malformed_cursor_is_400(visitor: JobsCaller, cursor: str) -> None:
     """A cursor that was cut, padded or made up is refused with 400."""
-    assert refused(visitor.ask("GET", f"{_JOBS}?cursor={cursor}")) == (400, "invalid_cursor")
+    assert refusal_of(visitor.ask("GET", f"{_JOBS}?cursor={cursor}")) == (400, "invalid_cursor")
 
 
 @pytest.mark.req("J-03")
@@ -126,11 +126,11 @@ def test_cursor_of_another_list_is_a_position(crowd: tuple[JobsCaller, list[str]
     """A cursor is a position, no matter who has made it: of another list, or by hand."""
     caller, made = crowd
     cursor = caller.get(f"{_JOBS}?limit=1&metadata[parity]=odd")["next_cursor"]
-    assert listed(caller, f"cursor={cursor}") == made[2:]
-    assert listed(visitor, f"cursor={cursor}") == []
+    assert list_ids(caller, f"cursor={cursor}") == made[2:]
+    assert list_ids(visitor, f"cursor={cursor}") == []
     for number, expected in ((3, made[3:]), (1, []), (2**63 - 1, made)):
         by_hand = base64.urlsafe_b64encode(struct.pack(">BQ", 1, number)).decode()
-        assert listed(caller, f"cursor={by_hand}") == expected
+        assert list_ids(caller, f"cursor={by_hand}") == expected
 
 
 @pytest.mark.req("J-04")
@@ -170,7 +170,7 @@ def test_cursor_of_another_list_is_a_position(crowd: tuple[JobsCaller, list[str]
 )
 def test_malformed_filter_is_400(visitor: JobsCaller, query: str) -> None:
     """What no filter can be is refused, and not another list told."""
-    assert refused(visitor.ask("GET", f"{_JOBS}?{query}")) == (400, "invalid_metadata_filter")
+    assert refusal_of(visitor.ask("GET", f"{_JOBS}?{query}")) == (400, "invalid_metadata_filter")
 
 
 @pytest.mark.req("J-12")
@@ -197,6 +197,6 @@ def test_malformed_filter_is_400(visitor: JobsCaller, query: str) -> None:
 def test_label_past_its_limits_is_refused(visitor: JobsCaller, metadata: Any, key: str | None) -> None:
     """A label that breaks a rule is refused by its key; too many of them without one."""
     response = visitor.ask("POST", _JOBS, json={"workflow": holding(), "metadata": metadata})
-    assert refused(response) == (422, "metadata_invalid")
+    assert refusal_of(response) == (422, "metadata_invalid")
     assert response.json()["error"].get("details") == (None if key is None else {"key": key})
-    assert listed(visitor) == []
+    assert list_ids(visitor) == []

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from api.cloud.clients import picture
-from api.jobs.callers import JobsCaller, refused
+from api.jobs.callers import JobsCaller, refusal_of
 from api.jobs.conftest import ENGINE
 from fairlead.server.settings import BadSettingError, read_settings
 from moderation.callables import callable_file
@@ -41,7 +41,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobsCaller]:
         yield JobsCaller(server, "default", server.key)
 
 
-def drawn(red: int) -> bytes:
+def draw(red: int) -> bytes:
     """Return a small picture."""
     content = io.BytesIO()
     Image.new("RGBA", (8, 8), (red, 0, 0, 255)).save(content, "PNG")
@@ -59,7 +59,7 @@ def upload(caller: JobsCaller, content: bytes, what: str = "image", **fields: st
     return response.status_code, response.json().get("code")
 
 
-def kept(caller: JobsCaller) -> list[Path]:
+def stored_files(caller: JobsCaller) -> list[Path]:
     """Return the bytes that a server keeps."""
     return [path for path in (caller.server.data / "blobs").rglob("*") if path.is_file()]
 
@@ -70,28 +70,28 @@ def test_blocked_bytes_are_451_in_the_jobs_api(judged: JobsCaller) -> None:
 
     It does not help to say that they are something else.
     """
-    before = kept(judged)
-    assert refused(send(judged, drawn(250))) == (451, "content_blocked")
-    assert refused(send(judged, drawn(250), content_type="video/mp4")) == (451, "content_blocked")
-    assert refused(send(judged, b"no picture")) == (500, "upstream_error")
-    assert kept(judged) == before
-    assert send(judged, drawn(20)).status_code == 201
-    assert [line["reason"] for line in judged.server.logged("ContentRefused")][:1] == ["it is too red"]
-    assert "the code 1" in judged.server.logged("ModerationFailed")[0]["reason"]
+    before = stored_files(judged)
+    assert refusal_of(send(judged, draw(250))) == (451, "content_blocked")
+    assert refusal_of(send(judged, draw(250), content_type="video/mp4")) == (451, "content_blocked")
+    assert refusal_of(send(judged, b"no picture")) == (500, "upstream_error")
+    assert stored_files(judged) == before
+    assert send(judged, draw(20)).status_code == 201
+    assert [line["reason"] for line in judged.server.logged_events("ContentRefused")][:1] == ["it is too red"]
+    assert "the code 1" in judged.server.logged_events("ModerationFailed")[0]["reason"]
     assert "made by the callable" not in judged.server.log.read_text("utf-8")
 
 
 @pytest.mark.req("C-02", "C-03", "C-14", "J-14")
 def test_blocked_bytes_are_451_in_the_cloud_api(judged: JobsCaller) -> None:
     """The cloud API refuses them in its own envelope; a mask is judged as it was drawn."""
-    before = kept(judged)
-    assert upload(judged, drawn(251)) == (451, "content_blocked")
+    before = stored_files(judged)
+    assert upload(judged, draw(251)) == (451, "content_blocked")
     assert upload(judged, b"no picture either") == (503, "service_unavailable")
-    assert kept(judged) == before
-    assert upload(judged, drawn(21)) == (200, None)
+    assert stored_files(judged) == before
+    assert upload(judged, draw(21)) == (200, None)
     original = json.dumps({"filename": "a.png", "type": "input"})
-    assert upload(judged, drawn(252), "mask", original_ref=original) == (451, "content_blocked")
-    assert upload(judged, drawn(22), "mask", original_ref=original) == (200, None)
+    assert upload(judged, draw(252), "mask", original_ref=original) == (451, "content_blocked")
+    assert upload(judged, draw(22), "mask", original_ref=original) == (200, None)
 
 
 @pytest.mark.req("J-14")
@@ -100,7 +100,7 @@ def test_output_of_a_job_is_not_judged(judged: JobsCaller) -> None:
     job = judged.runs(picture(colour=0xFF0000))
     assert job["status"] == "succeeded", job
     made = judged.ask("POST", f"{_ASSETS}/from-hash", json={"hash": job["outputs"][0]["hash"], "file_path": "b.png"})
-    assert refused(made) == (451, "content_blocked")
+    assert refusal_of(made) == (451, "content_blocked")
 
 
 @pytest.mark.req("J-14")

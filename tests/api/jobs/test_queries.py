@@ -52,7 +52,7 @@ def test_every_valid_label_can_be_a_filter(labels: dict[str, str]) -> None:
         assert list(read_list_query(query).labels) == [LabelFilter(key, value) for key, value in labels.items()]
 
 
-def submitted(content: bytes, key: bytes | None = None) -> NewJob:
+def read_body(content: bytes, key: bytes | None = None) -> NewJob:
     """Read a body."""
     try:
         members = members_of(content, SUBMITTED)
@@ -71,7 +71,7 @@ def submitted(content: bytes, key: bytes | None = None) -> NewJob:
 def test_any_body_is_a_submission_or_refused(body: dict[str, Any], key: bytes | None) -> None:
     """Any body is a submission, or is refused in words."""
     try:
-        new = submitted(json.dumps(body).encode(), key)
+        new = read_body(json.dumps(body).encode(), key)
     except (FaultError, JobFaultError):
         return
     assert new.strict
@@ -83,4 +83,4 @@ def test_any_body_is_a_submission_or_refused(body: dict[str, Any], key: bytes | 
 def test_bytes_that_are_no_json_are_refused(content: bytes) -> None:
     """Bytes that are not JSON are refused, too."""
     with pytest.raises(JobFaultError):
-        submitted(content)
+        read_body(content)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from api.conftest import MakeToken
-from api.jobs.callers import NOBODY, JobsCaller, refused
+from api.jobs.callers import NOBODY, JobsCaller, refusal_of
 from api.jobs.conftest import NewJobsCaller
 from fairlead.api.jobs.routes import ROUTES
 from servers import wait_until
@@ -16,7 +16,7 @@ _JOBS: Final = "/api/v2/jobs"
 _GOVERNED: Final = ("--organization", "org_7", "--sso-required")
 
 
-def asked(caller: JobsCaller, **headers: str) -> httpx.Response:
+def call(caller: JobsCaller, **headers: str) -> httpx.Response:
     """Return the answer to a call with these headers, and no others that say who calls."""
     return httpx.get(caller.server.url + _JOBS, headers=headers, timeout=60)
 
@@ -24,7 +24,7 @@ def asked(caller: JobsCaller, **headers: str) -> httpx.Response:
 def error_of(caller: JobsCaller) -> Any:
     """Return the error of a call that single sign-on is asked of."""
     response = caller.ask("GET", _JOBS)
-    assert refused(response) == (403, "sso_required")
+    assert refusal_of(response) == (403, "sso_required")
     return response.json()["error"]
 
 
@@ -38,7 +38,7 @@ def test_every_operation_refuses_a_governed_key(jobs_server: Any, new_name: Any)
         response = caller.ask(route.method, path)
         assert response.status_code == 403, route
         if route.method != "HEAD":
-            assert refused(response) == (403, "sso_required")
+            assert refusal_of(response) == (403, "sso_required")
             assert response.json()["error"]["organization_id"] == "org_7"
 
 
@@ -47,8 +47,8 @@ def test_governed_account_signs_in_with_a_session_token(jobs_server: Any, new_na
     """A token of a session is how one comes then; wrong keys are wrong as ever; the other APIs take the key."""
     name = new_name()
     caller = JobsCaller(jobs_server, name, jobs_server.new_workspace(name, *_GOVERNED))
-    assert asked(caller, Authorization=f"Bearer {token(name)}").json() == {"jobs": []}
-    assert refused(asked(caller, **{"X-API-Key": f"{caller.key}x"})) == (401, "unauthorized")
+    assert call(caller, Authorization=f"Bearer {token(name)}").json() == {"jobs": []}
+    assert refusal_of(call(caller, **{"X-API-Key": f"{caller.key}x"})) == (401, "unauthorized")
     for path in ("/api/queue", "/v2/models"):
         assert caller.ask("GET", path).status_code == 200
 

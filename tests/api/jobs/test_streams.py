@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from api.cloud.clients import failing, holding, picture
-from api.jobs.callers import NOBODY, JobsCaller, refused
+from api.jobs.callers import NOBODY, JobsCaller, refusal_of
 from api.jobs.conftest import NewJobsCaller
 from servers import wait_until
 
@@ -87,12 +87,12 @@ def test_streams_of_an_account_are_bounded(caller: JobsCaller, new_jobs_caller: 
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(caller.watches(job["id"])) for _ in range(_STREAMS_MAX)]
         assert {stream.next() is not None for stream in streams} == {True}
-        assert refused(caller.ask("GET", events(job))) == (429, "too_many_streams")
+        assert refusal_of(caller.ask("GET", events(job))) == (429, "too_many_streams")
         other = new_jobs_caller()
         with other.watches(other.submit(holding())["id"]) as stream:
             assert stream.next() is not None
     wait_until(lambda: _opens(caller, job), "a stream that was closed makes room")
-    assert refused(caller.ask("GET", f"/api/v2/jobs/{NOBODY}/events")) == (404, "not_found")
+    assert refusal_of(caller.ask("GET", f"/api/v2/jobs/{NOBODY}/events")) == (404, "not_found")
 
 
 def _opens(caller: JobsCaller, job: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from api.cloud.clients import failing, picture
-from api.jobs.callers import JobsCaller, refused
+from api.jobs.callers import JobsCaller, refusal_of
 from cases import for_each
 from servers import Server
 
@@ -18,7 +18,7 @@ _MIB: Final = 2**20
 def refusal(caller: JobsCaller, workflow: Any) -> dict[str, Any]:
     """Submit a workflow that must be refused with 422, and return the error."""
     response = caller.ask("POST", _JOBS, json={"workflow": workflow})
-    assert refused(response)[0] == 422
+    assert refusal_of(response)[0] == 422
     error: dict[str, Any] = response.json()["error"]
     return error
 
@@ -56,7 +56,7 @@ def refusal(caller: JobsCaller, workflow: Any) -> dict[str, Any]:
 )
 def test_malformed_submission_is_refused(visitor: JobsCaller, content: bytes, status: int, code: str) -> None:
     """What cannot be read is the caller's fault, and says so; no job is made."""
-    assert refused(visitor.ask("POST", _JOBS, content=content)) == (status, code)
+    assert refusal_of(visitor.ask("POST", _JOBS, content=content)) == (status, code)
     assert visitor.get(_JOBS) == {"jobs": []}
 
 
@@ -141,7 +141,7 @@ def test_key_makes_one_job(caller: JobsCaller) -> None:
         statuses = sorted(one.result().status_code for one in sent)
     assert statuses == [201, 422, 422, 422]
     again = caller.ask("POST", _JOBS, json={"workflow": {}}, headers=headers)
-    assert refused(again) == (422, "idempotency_key_reuse")
+    assert refusal_of(again) == (422, "idempotency_key_reuse")
     assert len(caller.get(_JOBS)["jobs"]) == 1
 
 
@@ -153,7 +153,7 @@ def test_key_of_a_refused_submission_is_free(caller: JobsCaller) -> None:
     assert caller.ask("POST", _JOBS, json={"workflow": picture()}, headers=headers).status_code == 201
     for key in ("", "k" * 256):
         response = caller.ask("POST", _JOBS, json={"workflow": picture()}, headers={"Idempotency-Key": key})
-        assert refused(response) == (422, "invalid_request")
+        assert refusal_of(response) == (422, "invalid_request")
 
 
 @pytest.mark.req("J-12")

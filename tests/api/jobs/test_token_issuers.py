@@ -28,7 +28,7 @@ _APIS: Final = {
 """A route of each API that asks who calls, and what it answers a caller it knows, to a call without a body."""
 
 
-def _asked(server: Server, caller: JobsCaller, path: str, **claims: Any) -> httpx.Response:
+def _ask(server: Server, caller: JobsCaller, path: str, **claims: Any) -> httpx.Response:
     good = {"sub": "app", "workspace": caller.workspace, "exp": int(time.time()) + 600}
     named = {"iss": JWT_ISSUER, "aud": JWT_AUDIENCE, **claims}
     token = jwt.encode({**good, **{name: value for name, value in named.items() if value is not None}}, JWT_SECRET)
@@ -59,7 +59,7 @@ def test_token_of_another_issuer_or_audience_is_refused_by_every_api(
     jobs_server: Server, visitor: JobsCaller, path: str, claims: dict[str, Any]
 ) -> None:
     """The signature is right and the workspace there; the refusal tells nothing of what was expected."""
-    response = _asked(jobs_server, visitor, path, **claims)
+    response = _ask(jobs_server, visitor, path, **claims)
     assert response.status_code == 401
     assert _reason(response.json()) == "This token is not valid."
     assert JWT_AUDIENCE not in response.text
@@ -70,7 +70,7 @@ def test_token_of_the_issuer_for_several_audiences_is_taken(
     jobs_server: Server, visitor: JobsCaller, path: str
 ) -> None:
     """Ours among others is enough."""
-    assert _asked(jobs_server, visitor, path, aud=["other", JWT_AUDIENCE]).status_code == _APIS[path][1]
+    assert _ask(jobs_server, visitor, path, aud=["other", JWT_AUDIENCE]).status_code == _APIS[path][1]
 
 
 @pytest.mark.parametrize("keys", [{"FAIRLEAD_JWT_SECRET": JWT_SECRET}, {"FAIRLEAD_JWT_JWKS": "https://id.example/k"}])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.jobs.callers import JobsCaller, refused
+from api.jobs.callers import JobsCaller, refusal_of
 from fairlead.documents.fitting import ERROR_BYTES
 
 
@@ -14,7 +14,7 @@ def test_body_of_too_many_values_is_refused(visitor: JobsCaller, path: str, valu
     """The jobs API answers 413 in its own envelope."""
     content = b'{"a":[' + b",".join([b"0"] * values) + b"]}"
     response = visitor.ask("POST", path, content=content)
-    assert refused(response) == (413, "invalid_request")
+    assert refusal_of(response) == (413, "invalid_request")
     assert response.json()["error"]["message"] == f"The request body holds more than {values} values."
 
 
@@ -30,7 +30,7 @@ def test_body_of_too_many_values_is_refused(visitor: JobsCaller, path: str, valu
 def test_refused_workflow_is_not_repeated(visitor: JobsCaller, workflow: Any) -> None:
     """What is told of a refused workflow has at most 64 KiB."""
     response = visitor.ask("POST", "/api/v2/jobs", json={"workflow": workflow})
-    assert refused(response) == (422, "invalid_workflow")
+    assert refusal_of(response) == (422, "invalid_workflow")
     assert len(response.content) <= ERROR_BYTES
 
 
@@ -52,6 +52,6 @@ def test_large_drawing_is_refused_as_a_small_one(visitor: JobsCaller) -> None:
     """What an editor draws is not a workflow, whatever its size; nor are bytes that are not JSON."""
     drawn = {"workflow": {"nodes": [], "links": [], "more": "x" * 300_000}}
     response = visitor.ask("POST", "/api/v2/jobs", json=drawn)
-    assert refused(response) == (422, "workflow_format_ui")
+    assert refusal_of(response) == (422, "workflow_format_ui")
     broken = visitor.ask("POST", "/api/v2/jobs", content=b'{"workflow":{"1":"' + b"x" * 300_000)
-    assert refused(broken) == (422, "invalid_request")
+    assert refusal_of(broken) == (422, "invalid_request")

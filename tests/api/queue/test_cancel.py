@@ -38,8 +38,8 @@ def _is_too_late(response: httpx.Response, request_id: str) -> None:
 def full(new_client: NewClient, partner: FakePartner) -> tuple[Client, str]:
     """Return a caller whose one slot is taken, and the run that has it."""
     client = new_client("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    request_id = client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    request_id = client.queue()
     client.in_progress(request_id)
     return client, request_id
 
@@ -48,7 +48,7 @@ def full(new_client: NewClient, partner: FakePartner) -> tuple[Client, str]:
 def test_cancelled_parked_run_ends_at_once(full: tuple[Client, str], partner: FakePartner) -> None:
     """A run that waits for a slot ends at once: never dispatched, never charged, and what it held is free."""
     client, first = full
-    request_id = client.queued()
+    request_id = client.queue()
     assert client.figure("held") == "0.02"
     _is_requested(client.cancel(request_id), request_id)
     assert client.stands(request_id) == _CANCELLED
@@ -58,7 +58,7 @@ def test_cancelled_parked_run_ends_at_once(full: tuple[Client, str], partner: Fa
     is_refused(collected, 409, "cancelled")
     assert collected.json()["detail"] == "The run was cancelled."
     partner.release()
-    client.completed(first)
+    client.wait_for_completion(first)
     assert len(partner.requests()) == 1
 
 
@@ -66,7 +66,7 @@ def test_second_cancel_is_told_that_the_run_has_ended(full: tuple[Client, str]) 
     """The second time it has ended already; a replay of its submit says the same."""
     client, _ = full
     headers = {"Idempotency-Key": "once"}
-    request_id = client.queued(headers=headers)
+    request_id = client.queue(headers=headers)
     _is_requested(client.cancel(request_id), request_id)
     _is_too_late(client.cancel(request_id), request_id)
     replayed = client.submit(headers=headers)
@@ -77,12 +77,12 @@ def test_second_cancel_is_told_that_the_run_has_ended(full: tuple[Client, str]) 
 def test_runs_behind_a_cancelled_one_move_up(full: tuple[Client, str], partner: FakePartner) -> None:
     """Who was behind a cancelled run moves up, and gets the slot when it is free."""
     client, first = full
-    second, third = client.queued(), client.queued()
+    second, third = client.queue(), client.queue()
     client.cancel(second)
     assert client.stands(third) == {"status": "IN_QUEUE", "queue_position": 0}
     partner.script(NATIVE, reply(200, b"{}"))
     partner.release()
-    assert client.completed(third) == {"status": "COMPLETED"}
+    assert client.wait_for_completion(third) == {"status": "COMPLETED"}
     assert client.stands(first) == {"status": "COMPLETED"}
     assert len(partner.requests()) == 2
 
@@ -90,7 +90,7 @@ def test_runs_behind_a_cancelled_one_move_up(full: tuple[Client, str], partner: 
 def test_one_of_many_cancels_ends_the_run(full: tuple[Client, str]) -> None:
     """One of many concurrent cancels ends the run; the others are told that it has ended."""
     client, _ = full
-    request_id = client.queued()
+    request_id = client.queue()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: client.cancel(request_id).status_code, range(8)))
     assert sorted(answers) == [202, *[409] * 7]
@@ -101,14 +101,14 @@ def test_one_of_many_cancels_ends_the_run(full: tuple[Client, str]) -> None:
 def test_cancel_is_passed_on_to_the_partner(client: Client, partner: FakePartner) -> None:
     """The request is passed on; until the partner says that it stopped the run is under way, then it is cancelled."""
     at_work(partner, _RUNNING)
-    request_id = client.queued(_BRAKE)
+    request_id = client.queue(_BRAKE)
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     _is_requested(client.cancel(request_id, _BRAKE), request_id)
     wait_until(lambda: partner.requests("/brake/t1/stop", "POST"), "the request is passed on")
     assert client.stands(request_id, _BRAKE) == {"status": "IN_PROGRESS"}
     assert client.collect(request_id, _BRAKE).status_code == 202
     partner.script("/brake/t1", _STOPPED)
-    assert client.completed(request_id, _BRAKE) == _CANCELLED
+    assert client.wait_for_completion(request_id, _BRAKE) == _CANCELLED
     is_refused(client.collect(request_id, _BRAKE), 409, "cancelled")
     assert client.kinds(request_id) == ["hold", "void"]
     assert (client.figure("held"), client.figure("balance")) == ("0", "0")
@@ -120,11 +120,11 @@ def test_cancel_is_passed_on_to_the_partner(client: Client, partner: FakePartner
 def test_work_finished_despite_a_cancel_is_billed(client: Client, partner: FakePartner) -> None:
     """A partner that agrees to stop and completes is billed, and its result is there to be collected."""
     at_work(partner, _RUNNING)
-    request_id = client.queued(_BRAKE)
+    request_id = client.queue(_BRAKE)
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     _is_requested(client.cancel(request_id, _BRAKE), request_id)
     partner.script("/brake/t1", _DONE)
-    assert client.completed(request_id, _BRAKE) == {"status": "COMPLETED"}
+    assert client.wait_for_completion(request_id, _BRAKE) == {"status": "COMPLETED"}
     assert client.collect(request_id, _BRAKE).content == b'{"state":"done"}'
     assert client.charges(request_id) == ["0.01"]
     _is_too_late(client.cancel(request_id, _BRAKE), request_id)
@@ -135,13 +135,13 @@ def test_partner_that_cannot_stop_finishes_its_work(client: Client, partner: Fak
     """Where nothing can be passed on the request is taken all the same, any number of times, and the run goes on."""
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     partner.script("/tasks/t-1", _RUNNING)
-    request_id = client.queued("fake/task-1")
+    request_id = client.queue("fake/task-1")
     wait_until(lambda: partner.requests("/tasks/t-1"), "the partner has the work")
     for _ in range(2):
         _is_requested(client.cancel(request_id, "fake/task-1"), request_id)
     assert client.stands(request_id, "fake/task-1") == {"status": "IN_PROGRESS"}
     partner.script("/tasks/t-1", _DONE)
-    assert client.completed(request_id, "fake/task-1") == {"status": "COMPLETED"}
+    assert client.wait_for_completion(request_id, "fake/task-1") == {"status": "COMPLETED"}
     assert client.charges(request_id) == ["0.01"]
     assert {request.path for request in partner.requests()} == {"/tasks", "/tasks/t-1"}
 
@@ -151,7 +151,7 @@ def test_call_that_is_still_being_answered_is_not_stopped(full: tuple[Client, st
     client, request_id = full
     _is_requested(client.cancel(request_id), request_id)
     partner.release()
-    assert client.completed(request_id) == {"status": "COMPLETED"}
+    assert client.wait_for_completion(request_id) == {"status": "COMPLETED"}
     assert client.collect(request_id).content == b"{}"
     assert client.charges(request_id) == ["0.01"]
 
@@ -159,13 +159,13 @@ def test_call_that_is_still_being_answered_is_not_stopped(full: tuple[Client, st
 def test_early_cancel_is_passed_on_when_the_work_exists(client: Client, partner: FakePartner) -> None:
     """A request while the partner has not yet taken the work is passed on as soon as it has."""
     at_work(partner, _STOPPED)
-    partner.script("/brake", partner.held(reply_json({"id": "t1"}, 202)))
-    request_id = client.queued(_BRAKE)
+    partner.script("/brake", partner.hold(reply_json({"id": "t1"}, 202)))
+    request_id = client.queue(_BRAKE)
     wait_until(lambda: partner.requests("/brake"), "the partner is asked")
     _is_requested(client.cancel(request_id, _BRAKE), request_id)
     assert partner.requests("/brake/t1/stop") == []
     partner.release()
-    assert client.completed(request_id, _BRAKE) == _CANCELLED
+    assert client.wait_for_completion(request_id, _BRAKE) == _CANCELLED
     assert len(partner.requests("/brake/t1/stop")) == 1
 
 
@@ -175,20 +175,20 @@ def test_cancel_is_passed_on_a_bounded_number_of_times(
 ) -> None:
     """A request that was not heard is passed on again, a few times; the run ends as the partner says."""
     at_work(partner, _RUNNING, stop=refusal)
-    request_id = client.queued(_BRAKE)
+    request_id = client.queue(_BRAKE)
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     client.cancel(request_id, _BRAKE)
     wait_until(lambda: len(partner.requests("/brake/t1/stop")) > 1, "it is asked again")
     partner.script("/brake/t1", _DONE)
-    assert client.completed(request_id, _BRAKE) == {"status": "COMPLETED"}
+    assert client.wait_for_completion(request_id, _BRAKE) == {"status": "COMPLETED"}
     assert 1 < len(partner.requests("/brake/t1/stop")) <= 5
 
 
 def test_cancellation_by_the_partner_is_its_failure(client: Client, partner: FakePartner) -> None:
     """Work that nobody here cancelled and that the partner stopped is the partner's failure, and free."""
     at_work(partner, _STOPPED)
-    request_id = client.queued(_BRAKE)
-    assert client.completed(request_id, _BRAKE) == {"status": "COMPLETED", "error_type": "provider_error"}
+    request_id = client.queue(_BRAKE)
+    assert client.wait_for_completion(request_id, _BRAKE) == {"status": "COMPLETED", "error_type": "provider_error"}
     is_refused(client.collect(request_id, _BRAKE), 502, "provider_error")
     assert client.charges(request_id) == []
 
@@ -196,19 +196,19 @@ def test_cancellation_by_the_partner_is_its_failure(client: Client, partner: Fak
 def test_work_that_fails_after_a_cancel_has_failed(client: Client, partner: FakePartner) -> None:
     """What failed has failed, no matter who wished it to stop before."""
     at_work(partner, _RUNNING)
-    request_id = client.queued(_BRAKE)
+    request_id = client.queue(_BRAKE)
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     client.cancel(request_id, _BRAKE)
     partner.script("/brake/t1", reply_json({"state": "failed"}))
-    assert client.completed(request_id, _BRAKE) == {"status": "COMPLETED", "error_type": "provider_error"}
+    assert client.wait_for_completion(request_id, _BRAKE) == {"status": "COMPLETED", "error_type": "provider_error"}
 
 
 @pytest.mark.parametrize("answer", [reply(200, b"{}"), reply(500)], ids=["succeeded", "failed"])
 def test_ended_run_is_not_cancelled(client: Client, partner: FakePartner, answer: Behaviour) -> None:
     """What has ended stays as it ended: 409, and the result is collected as before."""
     partner.script(NATIVE, answer)
-    request_id = client.queued()
-    before = client.completed(request_id), client.collect(request_id).content
+    request_id = client.queue()
+    before = client.wait_for_completion(request_id), client.collect(request_id).content
     for _ in range(2):
         _is_too_late(client.cancel(request_id), request_id)
     assert (client.stands(request_id), client.collect(request_id).content) == before
@@ -225,7 +225,7 @@ def test_synchronous_run_cannot_be_cancelled(client: Client, partner: FakePartne
 def test_cancelled_run_is_logged(full: tuple[Client, str]) -> None:
     """An operator reads in the log that a run was withdrawn, and why."""
     client, _ = full
-    before = len(client.server.logged("RunWithdrawn"))
-    client.cancel(client.queued())
-    wait_until(lambda: len(client.server.logged("RunWithdrawn")) > before, "the withdrawal is logged")
-    assert client.server.logged("RunWithdrawn")[-1]["reason"] == "cancelled"
+    before = len(client.server.logged_events("RunWithdrawn"))
+    client.cancel(client.queue())
+    wait_until(lambda: len(client.server.logged_events("RunWithdrawn")) > before, "the withdrawal is logged")
+    assert client.server.logged_events("RunWithdrawn")[-1]["reason"] == "cancelled"

@@ -20,10 +20,10 @@ _DROPPED: Final = "x-service-router-dropped-params"
 _LARGE: Final = b'{"data": "' + b"0123456789abcdef" * 8 * 1024 + b'"}'
 
 
-def _collected(client: Client, model: str = "fake/json-1", body: Any = None, **options: Any) -> httpx.Response:
+def _collect(client: Client, model: str = "fake/json-1", body: Any = None, **options: Any) -> httpx.Response:
     """Queue a run and collect it when it has ended."""
-    request_id = client.queued(model, body, **options)
-    client.completed(request_id, model)
+    request_id = client.queue(model, body, **options)
+    client.wait_for_completion(request_id, model)
     return client.collect(request_id, model)
 
 
@@ -54,8 +54,8 @@ def test_collected_result_is_the_synchronous_one(
 ) -> None:
     """The same bytes, media type, `nosniff` and credits, in the database or as a blob, as often as it is collected."""
     partner.script(NATIVE, reply(200, content, content_type))
-    request_id = client.queued()
-    client.completed(request_id)
+    request_id = client.queue()
+    client.wait_for_completion(request_id)
     synchronous = client.run()
     for _ in range(2):
         collected = client.collect(request_id)
@@ -74,7 +74,7 @@ def test_dropped_parameters_are_told_to_collectors(client: Client, partner: Fake
     partner.script(FAL, images())
     body = {"prompt": "a", "user": "é, me", "n": 2}
     params = {"model_provider": "fal"}
-    collected = _collected(client, "fake/many-1", body, params=params)
+    collected = _collect(client, "fake/many-1", body, params=params)
     assert len(json.loads(collected.headers[_DROPPED])) == 2
     _is_the_same(collected, client.run("fake/many-1", body, params=params))
 
@@ -84,7 +84,7 @@ def test_strict_result_is_collected_as_it_came(client: Client, partner: FakePart
     """An alternate's own answer to its own body is collected as it came."""
     partner.script(FAL, reply(200, b'{"raw" : [ ]}', "application/json;v=1"))
     params = {"model_provider": "fal", "strict_mode": "true"}
-    collected = _collected(client, "fake/many-1", {"text": "a"}, params=params)
+    collected = _collect(client, "fake/many-1", {"text": "a"}, params=params)
     _is_the_same(collected, client.run("fake/many-1", {"text": "a"}, params=params))
     assert (collected.content, collected.headers["content-type"]) == (b'{"raw" : [ ]}', "application/json")
 
@@ -94,7 +94,7 @@ def test_polled_task_is_collected_as_it_is_answered(client: Client, partner: Fak
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     done = reply(200, b'{"state":"done",  "video":"https://cdn.example/v.mp4"}')
     partner.script("/tasks/t-1", reply_json({"state": "running"}), done)
-    collected = _collected(client, "fake/task-1")
+    collected = _collect(client, "fake/task-1")
     _is_the_same(collected, client.run("fake/task-1"))
 
 
@@ -103,7 +103,7 @@ def test_collected_result_links_to_our_copies(client: Client, partner: FakePartn
     """The links of a collected result are to our copies, as those of a synchronous one, and open."""
     partner.script(NATIVE, reply_json({"data": [{"url": f"{partner.url}/p.png"}]}))
     partner.script("/p.png", reply(200, PICTURE, "image/png"))
-    collected = _collected(client, "fake/many-1", {"prompt": "a"})
+    collected = _collect(client, "fake/many-1", {"prompt": "a"})
     synchronous = client.run("fake/many-1", {"prompt": "a"})
     links = [answer.json()["data"][0]["url"] for answer in (collected, synchronous)]
     for link in links:
@@ -115,8 +115,8 @@ def test_collected_result_links_to_our_copies(client: Client, partner: FakePartn
 def test_run_that_goes_on_is_202(new_client: NewClient, partner: FakePartner) -> None:
     """While it waits or is under way a collector gets 202 with its status, and when to come back."""
     client = new_client("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    first, second = client.queued(), client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    first, second = client.queue(), client.queue()
     client.in_progress(first)
     for request_id, status in ((first, "IN_PROGRESS"), (second, "IN_QUEUE")):
         collected, told = client.collect(request_id), client.status(request_id)
@@ -126,7 +126,7 @@ def test_run_that_goes_on_is_202(new_client: NewClient, partner: FakePartner) ->
         assert collected.headers["content-type"] == "application/json"
         assert "x-service-credits-used" not in collected.headers
     partner.release()
-    client.completed(second)
+    client.wait_for_completion(second)
     assert (client.collect(first).content, client.collect(second).content) == (b"{}", b"{}")
 
 
@@ -148,8 +148,8 @@ def test_failure_is_collected_as_it_is_answered(client: Client, partner: FakePar
     """A failure has the status, the bucket, the words and the headers that the synchronous call gets, each time."""
     answer, status, bucket = _FAILURES[name]
     partner.script(NATIVE, answer)
-    request_id = client.queued()
-    assert client.completed(request_id) == {"status": "COMPLETED", "error_type": bucket}
+    request_id = client.queue()
+    assert client.wait_for_completion(request_id) == {"status": "COMPLETED", "error_type": bucket}
     for _ in range(2):
         collected = client.collect(request_id)
         assert (collected.status_code, collected.headers["x-service-error-type"]) == (status, bucket)
@@ -163,7 +163,7 @@ def test_failure_is_collected_as_it_is_answered(client: Client, partner: FakePar
 def test_partners_violations_are_collected(client: Client, partner: FakePartner) -> None:
     """What a partner says of a field is told to a collector, whose only bucket is the header."""
     partner.script(NATIVE, _FAILURES["fields"][0])
-    collected = _collected(client)
+    collected = _collect(client)
     assert collected.status_code == 422
     assert collected.json() == {"detail": [{"loc": ["body", "a", 0], "msg": "no", "type": "odd"}]}
 
@@ -172,7 +172,7 @@ def test_partners_violations_are_collected(client: Client, partner: FakePartner)
 def test_silent_partner_is_504_without_a_retry(client: Client, partner: FakePartner) -> None:
     """A partner that does not answer in its time is 504, and nothing is to be come back for: that is the end."""
     partner.script("/hasty", hang())
-    collected = _collected(client, "fake/hasty-1")
+    collected = _collect(client, "fake/hasty-1")
     is_refused(collected, 504, "provider_timeout")
     assert "retry-after" not in collected.headers
     _is_the_same(collected, client.run("fake/hasty-1", params={"fallback_provider": "false"}))
@@ -182,8 +182,8 @@ def test_silent_partner_is_504_without_a_retry(client: Client, partner: FakePart
 def test_billed_refusal_is_charged(client: Client, partner: FakePartner) -> None:
     """Where the model bills refusals, one is charged: it is collected as a failure, and tells no credits."""
     partner.script(NATIVE, _FAILURES["refused"][0])
-    request_id = client.queued("fake/refusing-1")
-    assert client.completed(request_id, "fake/refusing-1")["error_type"] == "content_policy_violation"
+    request_id = client.queue("fake/refusing-1")
+    assert client.wait_for_completion(request_id, "fake/refusing-1")["error_type"] == "content_policy_violation"
     collected = client.collect(request_id, "fake/refusing-1")
     is_refused(collected, 400, "content_policy_violation")
     assert collected.json()["refusal_subject"] == collected.headers["x-service-refusal-subject"] == "input_text"
@@ -195,16 +195,16 @@ def test_billed_refusal_is_charged(client: Client, partner: FakePartner) -> None
 def test_measured_price_is_the_charge(client: Client, partner: FakePartner) -> None:
     """What the partner reports is what is charged and told, within what was held."""
     partner.script(NATIVE, reply_json({"usage": {"units": 6}}))
-    request_id = client.queued("fake/metered-1", {"units": 8})
-    client.completed(request_id, "fake/metered-1")
+    request_id = client.queue("fake/metered-1", {"units": 8})
+    client.wait_for_completion(request_id, "fake/metered-1")
     assert client.charges(request_id) == ["0.03"]
     assert client.collect(request_id, "fake/metered-1").headers["x-service-credits-used"] == "6.33"
 
 
 def test_head_tells_what_collecting_would(client: Client) -> None:
     """HEAD tells what GET would, without the result."""
-    request_id = client.queued()
-    client.completed(request_id)
+    request_id = client.queue()
+    client.wait_for_completion(request_id)
     answer = client.request("HEAD", f"/v2/models/fake/json-1/requests/{request_id}")
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-length"] == str(len(b'{"made":true}'))
@@ -213,17 +213,18 @@ def test_head_tells_what_collecting_would(client: Client) -> None:
 @pytest.mark.req("R-25")
 def test_run_goes_on_when_its_submitter_leaves(client: Client, partner: FakePartner) -> None:
     """The run is nobody's connection: who submitted it may be gone, and another key of the workspace collects it."""
-    partner.script(NATIVE, partner.held(reply(200, b'{"late":1}')))
-    request_id = client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b'{"late":1}')))
+    request_id = client.queue()
     client.in_progress(request_id)
     partner.release()
-    client.completed(request_id)
+    client.wait_for_completion(request_id)
     other = Client(
         client.server, client.workspace, client.server.cli("keys", "create", client.workspace, "--json")["key"]
     )
     assert other.collect(request_id).content == b'{"late":1}'
     ended = wait_until(
-        lambda: [run for run in client.server.logged("RunEnded") if run["workspace"] == client.workspace], "the log"
+        lambda: [run for run in client.server.logged_events("RunEnded") if run["workspace"] == client.workspace],
+        "the log",
     )
     assert [(run["result"], run["caller_left"]) for run in ended] == [("success", False)]
 
@@ -238,8 +239,8 @@ def test_lost_result_is_an_error_and_its_status_says_which(
     """Damaged or lost bytes are not a result: status, events and collecting agree, and the operator is told."""
     content = b'{"data": "' + lost.encode() * 16 * 1024 + b'"}'
     partner.script(NATIVE, reply(200, content))
-    request_id = client.queued()
-    assert "error_type" not in client.completed(request_id)
+    request_id = client.queue()
+    assert "error_type" not in client.wait_for_completion(request_id)
     path = blob_file(client.server.data / "blobs", blake3(content).hexdigest())
     kind = f"Blob{lost.capitalize()}"
     before = client.server.metric("fairlead_events_total", kind=kind)

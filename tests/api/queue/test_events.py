@@ -48,7 +48,7 @@ def _statuses(response: httpx.Response) -> Iterator[dict[str, Any]]:
             assert line == "" or line.startswith(":")
 
 
-def _told(client: Client, request_id: str) -> list[tuple[str, int]]:
+def _watch(client: Client, request_id: str) -> list[tuple[str, int]]:
     """Watch a run to its end: the statuses and places it was told to have."""
     with _watching(client, request_id) as response:
         return [(told["status"], told["queue_position"]) for told in _statuses(response)]
@@ -58,8 +58,8 @@ def _told(client: Client, request_id: str) -> list[tuple[str, int]]:
 def full(new_client: NewClient, partner: FakePartner) -> tuple[Client, str]:
     """Return a caller whose one slot is taken, and the run that has it."""
     client = new_client("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    request_id = client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    request_id = client.queue()
     client.in_progress(request_id)
     return client, request_id
 
@@ -67,7 +67,7 @@ def full(new_client: NewClient, partner: FakePartner) -> tuple[Client, str]:
 def test_every_change_is_streamed_once(full: tuple[Client, str], partner: FakePartner) -> None:
     """Anyone who watches is told each place and each status, once, and the stream ends with the run."""
     client, _ = full
-    second, third = client.queued(), client.queued()
+    second, third = client.queue(), client.queue()
     seen: list[tuple[str, int]] = []
     started = threading.Event()
 
@@ -95,8 +95,8 @@ def test_every_change_is_streamed_once(full: tuple[Client, str], partner: FakePa
 
 def test_event_is_the_status_byte_by_byte(client: Client) -> None:
     """What is told is byte by byte what polling tells."""
-    request_id = client.queued()
-    client.completed(request_id)
+    request_id = client.queue()
+    client.wait_for_completion(request_id)
     with _watching(client, request_id) as response:
         content = response.read()
     status = client.status(request_id).content
@@ -108,7 +108,7 @@ def test_stream_tells_the_end(full: tuple[Client, str], partner: FakePartner) ->
     """Anyone who watches is told how a run ends that was under way before."""
     client, request_id = full
     with ThreadPoolExecutor(1) as pool:
-        watching = pool.submit(_told, client, request_id)
+        watching = pool.submit(_watch, client, request_id)
         wait_until(lambda: client.server.metric("fairlead_runs_in_flight") == 1, "the run is under way")
         time.sleep(0.3)  # it is being watched, and was looked at
         partner.release()
@@ -118,7 +118,7 @@ def test_stream_tells_the_end(full: tuple[Client, str], partner: FakePartner) ->
 def test_failure_is_streamed_with_its_bucket(client: Client, partner: FakePartner) -> None:
     """The last event has the bucket."""
     partner.script(NATIVE, reply(500))
-    request_id = client.queued()
+    request_id = client.queue()
     with _watching(client, request_id) as response:
         last = list(_statuses(response))[-1]
     assert (last["status"], last["error_type"]) == ("COMPLETED", "provider_error")
@@ -128,7 +128,7 @@ def test_failure_is_streamed_with_its_bucket(client: Client, partner: FakePartne
 def test_stream_ends_with_a_cancellation(full: tuple[Client, str]) -> None:
     """A stream ends with a cancellation as with any other end."""
     client, _ = full
-    request_id = client.queued()
+    request_id = client.queue()
     with _watching(client, request_id) as response:
         told = _statuses(response)
         assert next(told)["status"] == "IN_QUEUE"
@@ -140,7 +140,7 @@ def test_stream_ends_with_a_cancellation(full: tuple[Client, str]) -> None:
 def test_silent_stream_sends_comments(full: tuple[Client, str]) -> None:
     """Where nothing changes for a while there is a comment, which no reader of events takes for one."""
     client, _ = full
-    request_id = client.queued()
+    request_id = client.queue()
     began = time.monotonic()
     with _watching(client, request_id) as response:
         comment = next(line for line in response.iter_lines() if line.startswith(":"))
@@ -160,7 +160,7 @@ def test_streams_of_a_workspace_are_bounded(full: tuple[Client, str], new_client
         assert refused.headers["content-type"] == "application/json"
         assert "event streams" in refused.json()["detail"]
         other = new_client()
-        with _stream(many, other, other.queued()) as response:
+        with _stream(many, other, other.queue()) as response:
             assert next(_statuses(response))["status"] in ("IN_QUEUE", "IN_PROGRESS")
 
     def is_free() -> bool:
@@ -172,10 +172,10 @@ def test_streams_of_a_workspace_are_bounded(full: tuple[Client, str], new_client
 
 def test_run_does_not_depend_on_its_watchers(client: Client, partner: FakePartner) -> None:
     """Nobody who watches keeps a run from ending, and nobody who leaves ends it."""
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    request_id = client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    request_id = client.queue()
     with _watching(client, request_id) as response:
         next(_statuses(response))
     partner.release()
-    assert client.completed(request_id) == {"status": "COMPLETED"}
-    assert client.server.logged("UnexpectedError") == []
+    assert client.wait_for_completion(request_id) == {"status": "COMPLETED"}
+    assert client.server.logged_events("UnexpectedError") == []

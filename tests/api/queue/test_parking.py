@@ -19,7 +19,7 @@ _LATER: Final = 10.0
 @pytest.fixture
 def held(queue: Server, partner: FakePartner) -> FakePartner:  # noqa: ARG001 -- after the server's own scripts
     """Return the partner, which answers nothing until it is released."""
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
     return partner
 
 
@@ -43,64 +43,64 @@ def _stand(client: Client, ids: Sequence[str], expected: list[Any], model: str =
 def test_no_more_runs_are_in_flight_than_the_tier_allows(new_client: NewClient, held: FakePartner, slots: int) -> None:
     """As many as the tier allows are under way, and the rest waits; all of them end."""
     client = new_client("--in-flight-limit", str(slots))
-    ids = [client.queued() for _ in range(slots + 3)]
+    ids = [client.queue() for _ in range(slots + 3)]
     _stand(client, ids, ["IN_PROGRESS"] * slots + [0, 1, 2])
     wait_until(lambda: len(held.requests()) == slots, "the partner is asked")
     assert client.figure("in_flight") == slots
     assert len(held.requests()) == slots
     held.release()
     for one in ids:
-        assert client.completed(one) == {"status": "COMPLETED"}
+        assert client.wait_for_completion(one) == {"status": "COMPLETED"}
     assert len(held.requests()) == slots + 3
 
 
 def test_runs_start_in_the_order_of_submission(new_client: NewClient, partner: FakePartner) -> None:
     """Runs of a workspace are started in the order in which they were submitted."""
     client = new_client("--in-flight-limit", "1")
-    ids = [client.queued(body={"number": number}) for number in range(8)]
+    ids = [client.queue(body={"number": number}) for number in range(8)]
     for one in ids:
-        client.completed(one)
+        client.wait_for_completion(one)
     assert [request.body for request in partner.requests()] == [b'{"number":%d}' % number for number in range(8)]
 
 
 def test_synchronous_and_queued_runs_share_the_slots(new_client: NewClient, held: FakePartner) -> None:
     """Runs that are called and runs that are queued share the slots: a queued one waits for a call to end."""
     client = new_client("--in-flight-limit", "1")
-    first = client.queued()
+    first = client.queue()
     client.in_progress(first)
     is_refused(client.run(), 429, "concurrency_limit_exceeded")
-    second = client.queued()
+    second = client.queue()
     held.release()
-    assert client.completed(second) == {"status": "COMPLETED"}
+    assert client.wait_for_completion(second) == {"status": "COMPLETED"}
     assert client.run().status_code == 200
 
 
 def test_cheap_runs_pass_a_waiting_costly_run(new_client: NewClient, held: FakePartner) -> None:
     """Costly runs share a quarter of the slots: the second waits, and the cheap ones behind it go past it."""
     client = new_client("--in-flight-limit", "4")
-    costly = [client.queued("fake/costly-1") for _ in range(2)]
-    cheap = [client.queued() for _ in range(4)]
+    costly = [client.queue("fake/costly-1") for _ in range(2)]
+    cheap = [client.queue() for _ in range(4)]
     _stand(client, costly, ["IN_PROGRESS", 0], "fake/costly-1")
     _stand(client, cheap, ["IN_PROGRESS"] * 3 + [1])
     held.release()
     for one in costly:
-        assert client.completed(one, "fake/costly-1") == {"status": "COMPLETED"}
+        assert client.wait_for_completion(one, "fake/costly-1") == {"status": "COMPLETED"}
     for one in cheap:
-        assert client.completed(one) == {"status": "COMPLETED"}
+        assert client.wait_for_completion(one) == {"status": "COMPLETED"}
 
 
 def test_queued_runs_never_pass_the_cap(new_client: NewClient, held: FakePartner) -> None:
     """Runs in flight are held for no more than the cap; the next waits, and so does the cheaper one behind it."""
     client = new_client("--commitment-limit", "2")
-    dear = [client.queued("fake/dearer-1") for _ in range(3)]
-    cheap = client.queued()
+    dear = [client.queue("fake/dearer-1") for _ in range(3)]
+    cheap = client.queue()
     _stand(client, dear, ["IN_PROGRESS", "IN_PROGRESS", 0], "fake/dearer-1")
     assert _places(client, [cheap]) == [1]
     assert client.figure("held") == "3.01"
     held.release()
     for one in dear:
-        assert client.completed(one, "fake/dearer-1") == {"status": "COMPLETED"}
-    assert client.completed(cheap) == {"status": "COMPLETED"}
+        assert client.wait_for_completion(one, "fake/dearer-1") == {"status": "COMPLETED"}
+    assert client.wait_for_completion(cheap) == {"status": "COMPLETED"}
     assert client.figure("balance") == "-3.01"
 
 
@@ -108,7 +108,7 @@ def test_queued_runs_never_pass_the_cap(new_client: NewClient, held: FakePartner
 def test_raised_limit_takes_effect_within_seconds(new_client: NewClient, held: FakePartner, limit: str) -> None:
     """Within seconds of an operator raising the limit the runs it has room for begin."""
     client = new_client("--in-flight-limit", "1")
-    ids = [client.queued() for _ in range(5)]
+    ids = [client.queue() for _ in range(5)]
     _stand(client, ids, ["IN_PROGRESS", 0, 1, 2, 3])
     client.change("--in-flight-limit", limit)
     room = 5 if limit == "-1" else 3
@@ -120,7 +120,7 @@ def test_raised_limit_takes_effect_within_seconds(new_client: NewClient, held: F
 def test_raised_cap_takes_effect_within_seconds(new_client: NewClient, held: FakePartner) -> None:
     """Within seconds of an operator raising the cap on committed spend the runs it has room for begin."""
     client = new_client("--commitment-limit", "1", "--in-flight-limit", "10")
-    ids = [client.queued("fake/dearer-1") for _ in range(3)]
+    ids = [client.queue("fake/dearer-1") for _ in range(3)]
     _stand(client, ids, ["IN_PROGRESS", 0, 1], "fake/dearer-1")
     client.change("--commitment-limit", "2")
     _stand(client, ids, ["IN_PROGRESS", "IN_PROGRESS", 0], "fake/dearer-1")
@@ -130,7 +130,7 @@ def test_raised_cap_takes_effect_within_seconds(new_client: NewClient, held: Fak
 def test_blocked_workspace_starts_nothing(new_client: NewClient, partner: FakePartner, held: FakePartner) -> None:
     """Blocking a workspace stops what waits, until it is unblocked; what is under way ends as it would."""
     client = new_client("--in-flight-limit", "1")
-    ids = [client.queued() for _ in range(3)]
+    ids = [client.queue() for _ in range(3)]
     _stand(client, ids, ["IN_PROGRESS", 0, 1])
     client.change("--in-flight-limit", "0")
     partner.script(NATIVE, reply(200, b"{}"))
@@ -144,13 +144,13 @@ def test_blocked_workspace_starts_nothing(new_client: NewClient, partner: FakePa
 def test_stuck_workspace_does_not_delay_another(new_client: NewClient, partner: FakePartner) -> None:
     """A workspace whose partner never answers does not hold up the queues of the others."""
     stuck = new_client("--in-flight-limit", "1")
-    partner.script("/hasty", partner.held(reply(200, b"{}")))
-    partner.script("/tasks", partner.held(reply(200, b"{}")))
-    waiting = [stuck.queued("fake/task-1") for _ in range(6)]
+    partner.script("/hasty", partner.hold(reply(200, b"{}")))
+    partner.script("/tasks", partner.hold(reply(200, b"{}")))
+    waiting = [stuck.queue("fake/task-1") for _ in range(6)]
     others = [new_client("--in-flight-limit", "1") for _ in range(6)]
-    ids = [(one, one.queued()) for one in others for _ in range(3)]
+    ids = [(one, one.queue()) for one in others for _ in range(3)]
     for one, request_id in ids:
-        assert one.completed(request_id) == {"status": "COMPLETED"}
+        assert one.wait_for_completion(request_id) == {"status": "COMPLETED"}
     _stand(stuck, waiting, ["IN_PROGRESS", 0, 1, 2, 3, 4], "fake/task-1")
     for request_id in waiting[1:]:
         assert stuck.cancel(request_id, "fake/task-1").status_code == 202
@@ -161,9 +161,9 @@ def test_every_end_gives_its_slot_to_the_next(new_client: NewClient, partner: Fa
     """Every way to end gives the slot to the next: failure, success, cancellation."""
     client = new_client("--in-flight-limit", "1", "--billing", "prepaid", credit="0.05")
     partner.script(NATIVE, reply(500), reply(200, b"<", "text/html"), reply(200, b"{}"))
-    ids = [client.queued() for _ in range(5)]
+    ids = [client.queue() for _ in range(5)]
     client.cancel(ids[3])
-    ended = [client.completed(one).get("error_type") for one in ids]
+    ended = [client.wait_for_completion(one).get("error_type") for one in ids]
     assert [bucket for at, bucket in enumerate(ended) if at != 3] == ["provider_error", "provider_error", None, None]
     assert ended[3] in ("cancelled", None)  # it may have been under way by then
     paid = ended.count(None)
@@ -186,7 +186,7 @@ def test_admitted_run_is_not_judged_again(
 ) -> None:
     """A run that was taken in goes on, whatever is taken from its workspace while it waits: its money is held."""
     client = new_client("--in-flight-limit", "1")
-    ids = [client.queued() for _ in range(2)]
+    ids = [client.queue() for _ in range(2)]
     _stand(client, ids, ["IN_PROGRESS", 0])
     change(client)
     held.release()
@@ -201,11 +201,11 @@ def test_run_whose_own_key_is_gone_is_not_billed(
     """A run that was to be made with a key which was deleted while it waited ends unbilled; ours is not shown."""
     client = new_client("--in-flight-limit", "1")
     client.store_key()
-    ids = [client.queued() for _ in range(2)]
+    ids = [client.queue() for _ in range(2)]
     _stand(client, ids, ["IN_PROGRESS", 0])
     assert client.request("DELETE", "/v2/provider-keys/fake").status_code == 204
     held.release()
-    assert client.completed(ids[1]) == {"status": "COMPLETED", "error_type": "service_unavailable"}
+    assert client.wait_for_completion(ids[1]) == {"status": "COMPLETED", "error_type": "service_unavailable"}
     is_refused(client.collect(ids[1]), 503, "service_unavailable")
     assert [one.headers["authorization"] for one in partner.requests()] == ["Bearer sk-own-key-0f6b2a9c41"]
     assert client.figure("balance") == "0"

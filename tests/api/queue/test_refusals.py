@@ -86,8 +86,8 @@ def test_body_beyond_the_cap_is_413(client: Client, partner: FakePartner) -> Non
     largest = b'{"a":"' + b"x" * (1024 * 1024 - 8) + b'"}'
     is_refused(client.submit(content=largest + b" "), 413, "invalid_input")
     _nothing_was_begun(client, partner)
-    request_id = client.queued(content=largest)
-    client.completed(request_id)
+    request_id = client.queue(content=largest)
+    client.wait_for_completion(request_id)
     assert partner.requests()[0].body == largest
 
 
@@ -166,8 +166,8 @@ def test_gated_provider_is_refused_at_the_submit(new_client: NewClient) -> None:
 def test_parked_runs_hold_money(new_client: NewClient, partner: FakePartner) -> None:
     """What waits is held for: a run the rest of the balance cannot pay is 402, until one that waits is cancelled."""
     client = new_client("--billing", "prepaid", "--in-flight-limit", "1", credit="0.03")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    ids = [client.queued() for _ in range(3)]
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    ids = [client.queue() for _ in range(3)]
     assert (client.figure("held"), client.figure("in_flight")) == ("0.03", 1)
     is_refused(client.submit(), 402, "insufficient_credits")
     assert client.cancel(ids[-1]).status_code == 202
@@ -185,10 +185,10 @@ def test_empty_workspace_is_402_before_validation(new_client: NewClient) -> None
 def test_backlog_is_bounded(new_client: NewClient, partner: FakePartner) -> None:
     """A bounded number may wait; the next is 429 `queue_backlog_full` and holds nothing; a claim makes room."""
     client = new_client("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    first = client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    first = client.queue()
     client.in_progress(first)
-    ids = [client.queued() for _ in range(BACKLOG)]
+    ids = [client.queue() for _ in range(BACKLOG)]
     before = client.figure("held")
     full = client.submit(headers=_KEYED)
     is_refused(full, 429, "queue_backlog_full")
@@ -227,8 +227,8 @@ def test_half_a_body_is_not_queued(client: Client, partner: FakePartner) -> None
 def test_slow_partner_does_not_delay_a_submit(client: Client, partner: FakePartner) -> None:
     """A submit never waits for anybody: it is answered while the partner says nothing at all."""
     partner.script(NATIVE, hang())
-    request_id = client.queued()
+    request_id = client.queue()
     client.in_progress(request_id)
     wait_until(lambda: partner.requests(NATIVE), "the partner has the call")
     partner.reset()  # hangs up
-    assert client.completed(request_id)["error_type"] == "provider_error"
+    assert client.wait_for_completion(request_id)["error_type"] == "provider_error"

@@ -26,9 +26,9 @@ def _seconds(response: httpx.Response) -> int:
 def test_position_counts_the_runs_ahead(new_client: NewClient, partner: FakePartner) -> None:
     """Each run that waits is told how many of its workspace are ahead, also when one of them leaves."""
     client, other = new_client("--in-flight-limit", "1"), new_client("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
     for one in (client, other):
-        one.in_progress(one.queued())
+        one.in_progress(one.queue())
     submitted = [client.submit().json() for _ in range(5)]
     ids = [told["request_id"] for told in submitted]
     assert [told["queue_position"] for told in submitted] == [0, 1, 2, 3, 4]
@@ -42,8 +42,8 @@ def test_position_counts_the_runs_ahead(new_client: NewClient, partner: FakePart
 def test_status_has_its_documented_fields(client: Client, partner: FakePartner) -> None:
     """Waiting, under way and completed: the same addresses, a place only while it waits, an error only on failure."""
     client.change("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    first, second = client.queued(), client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    first, second = client.queue(), client.queue()
     client.in_progress(first)
     under_way, waiting = client.status(first), client.status(second)
     for response, request_id in ((under_way, first), (waiting, second)):
@@ -62,7 +62,7 @@ def test_status_has_its_documented_fields(client: Client, partner: FakePartner) 
     }  # fmt: skip
     assert waiting.json().keys() == under_way.json().keys()
     partner.release()
-    client.completed(first)
+    client.wait_for_completion(first)
     completed = client.status(first)
     assert completed.json() == {**under_way.json(), "status": "COMPLETED"}
     assert _seconds(completed) >= 1
@@ -82,8 +82,8 @@ def test_status_has_its_documented_fields(client: Client, partner: FakePartner) 
 def test_status_of_a_failure_has_its_bucket(client: Client, partner: FakePartner, answer: Any, bucket: str) -> None:
     """The status of what failed carries the bucket that collecting it gives, and is itself a success."""
     partner.script(NATIVE, answer)
-    request_id = client.queued()
-    assert client.completed(request_id) == {"status": "COMPLETED", "error_type": bucket}
+    request_id = client.queue()
+    assert client.wait_for_completion(request_id) == {"status": "COMPLETED", "error_type": bucket}
     assert client.status(request_id).status_code == 200
     assert client.collect(request_id).headers["x-service-error-type"] == bucket
 
@@ -91,8 +91,8 @@ def test_status_of_a_failure_has_its_bucket(client: Client, partner: FakePartner
 def test_wait_grows_with_the_position(new_client: NewClient, partner: FakePartner) -> None:
     """With an unknown throughput, the wait that is asked for grows with the position, and is never zero."""
     client = new_client("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    client.in_progress(client.queued())
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    client.in_progress(client.queue())
     waits = [_seconds(client.submit()) for _ in range(8)]
     assert waits == [1, 2, 3, 4, 5, 5, 5, 5]
 
@@ -100,14 +100,14 @@ def test_wait_grows_with_the_position(new_client: NewClient, partner: FakePartne
 def test_fast_queue_asks_for_short_waits(new_client: NewClient) -> None:
     """Where runs are claimed fast, nobody is told to wait long for his."""
     client = new_client("--in-flight-limit", "1")
-    ids = [client.queued() for _ in range(6)]
+    ids = [client.queue() for _ in range(6)]
     for one in ids:
         assert 1 <= _seconds(client.status(one)) <= 5
     for one in ids:
-        client.completed(one)
+        client.wait_for_completion(one)
 
 
-def _told(response: httpx.Response) -> tuple[int, Mapping[str, str], Any]:
+def _without_id_and_time(response: httpx.Response) -> tuple[int, Mapping[str, str], Any]:
     """Everything of an answer but its own id and the time."""
     kept = {name: value for name, value in response.headers.items() if name not in ("x-service-request-id", "date")}
     return response.status_code, kept, response.content
@@ -118,9 +118,9 @@ def _told(response: httpx.Response) -> tuple[int, Mapping[str, str], Any]:
 def test_stranger_cannot_tell_a_run_from_none(new_client: NewClient, method: str, tail: str) -> None:
     """Another workspace's id, another model's, one there never was and none at all: byte by byte the same 404."""
     client, stranger = new_client(), new_client()
-    request_id = client.queued()
+    request_id = client.queue()
     synchronous = client.run().headers["x-service-request-id"]
-    client.completed(request_id)
+    client.wait_for_completion(request_id)
 
     def ask(one: Client, model: str, asked: str) -> httpx.Response:
         return one.request(method, f"/v2/models/{model}/requests/{asked}{tail}")
@@ -138,19 +138,19 @@ def test_stranger_cannot_tell_a_run_from_none(new_client: NewClient, method: str
     ]
     is_refused(answers[0], 404, "request_not_found")
     assert json.loads(answers[0].content).keys() == {"detail", "error_type"}
-    assert [_told(answer) for answer in answers] == [_told(answers[0])] * len(answers)
+    assert [_without_id_and_time(answer) for answer in answers] == [_without_id_and_time(answers[0])] * len(answers)
 
 
 @pytest.mark.req("R-38")
 @pytest.mark.parametrize(("method", "tail"), [("GET", "/status"), ("GET", ""), ("PUT", "/cancel"), ("GET", "/events")])
 def test_run_needs_a_credential(queue: Any, client: Client, method: str, tail: str) -> None:
     """Nobody is shown nothing; a key for other models is 403, and so is a workspace that lost the router."""
-    request_id = client.queued()
+    request_id = client.queue()
     path = f"/v2/models/fake/json-1/requests/{request_id}{tail}"
     is_refused(httpx.request(method, queue.url + path, timeout=60), 401, "unauthorized")
     key = queue.cli("keys", "create", client.workspace, "--models", "fake/free-1", "--json")["key"]
     is_refused(httpx.request(method, queue.url + path, headers={"X-API-Key": key}, timeout=60), 403, "forbidden")
-    client.completed(request_id)
+    client.wait_for_completion(request_id)
     client.change("--gate", "router=off")
     another = queue.cli("keys", "create", client.workspace, "--json")["key"]
     answer = httpx.request(method, queue.url + path, headers={"X-API-Key": another}, timeout=60)
@@ -160,7 +160,7 @@ def test_run_needs_a_credential(queue: Any, client: Client, method: str, tail: s
 @pytest.mark.parametrize("tail", ["", "/status", "/cancel"])
 def test_wrong_method_is_405(client: Client, tail: str) -> None:
     """405 with the methods there are."""
-    request_id = client.queued()
+    request_id = client.queue()
     answer = client.request("DELETE", f"/v2/models/fake/json-1/requests/{request_id}{tail}")
     assert answer.status_code == 405
     assert ("PUT" in answer.headers["allow"]) == (tail == "/cancel")
@@ -175,7 +175,7 @@ def test_requests_cannot_be_listed(client: Client) -> None:
 @pytest.mark.req("R-37")
 def test_run_belongs_to_every_key_of_its_workspace(client: Client) -> None:
     """Every key of a workspace may ask for its runs, as a bearer too."""
-    request_id = client.queued()
+    request_id = client.queue()
     key = client.server.cli("keys", "create", client.workspace, "--json")["key"]
     path = f"{client.server.url}/v2/models/fake/json-1/requests/{request_id}/status"
     assert httpx.get(path, headers={"Authorization": f"Bearer {key}"}, timeout=60).status_code == 200
@@ -184,9 +184,9 @@ def test_run_belongs_to_every_key_of_its_workspace(client: Client) -> None:
 def test_run_under_way_is_asked_about_after_a_second(client: Client, partner: FakePartner) -> None:
     """A run that has just begun is worth asking about in a second, and it has no place any more."""
     partner.script(NATIVE, hang())
-    request_id = client.queued()
+    request_id = client.queue()
     client.in_progress(request_id)
     assert _seconds(client.status(request_id)) == 1
     assert _seconds(client.collect(request_id)) == 1
     partner.reset()
-    client.completed(request_id)
+    client.wait_for_completion(request_id)

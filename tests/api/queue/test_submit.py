@@ -20,7 +20,7 @@ _KEYED: Final = {"Idempotency-Key": "once"}
 @pytest.mark.req("R-31")
 def test_submit_is_answered_with_its_documented_fields(client: Client, partner: FakePartner) -> None:
     """A run's id, its status and place, three absolute addresses and the estimate; nothing else, and at once."""
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
     response = client.submit()
     assert (response.status_code, response.headers["content-type"]) == (201, "application/json")
     assert int(response.headers["retry-after"]) > 0
@@ -50,7 +50,7 @@ def test_submit_is_answered_with_its_documented_fields(client: Client, partner: 
     }
     assert client.request("GET", told["status_url"]).json()["request_id"] == told["request_id"]
     partner.release()
-    assert client.completed(told["request_id"]) == {"status": "COMPLETED"}
+    assert client.wait_for_completion(told["request_id"]) == {"status": "COMPLETED"}
     assert client.request("GET", told["response_url"]).content == b"{}"
     assert client.request("PUT", told["cancel_url"]).json()["status"] == "ALREADY_COMPLETED"
 
@@ -75,14 +75,14 @@ def test_submit_tells_its_estimate(client: Client, model: str, body: Any, expect
     assert ("amount" in estimate) == (expected["source"] == "exact")
     assert ("max_amount" in estimate) == (expected["source"] == "estimated")
     assert ("reason" in estimate) == (expected["source"] == "unknown")
-    assert client.completed(told["request_id"], model) == {"status": "COMPLETED"}
+    assert client.wait_for_completion(told["request_id"], model) == {"status": "COMPLETED"}
 
 
 @pytest.mark.req("R-31", "R-29")
 def test_run_without_a_quote_is_charged(client: Client) -> None:
     """Prices that are too old to quote by are charged all the same."""
-    request_id = client.queued("fake/stale-1")
-    client.completed(request_id, "fake/stale-1")
+    request_id = client.queue("fake/stale-1")
+    client.wait_for_completion(request_id, "fake/stale-1")
     assert client.charges(request_id) == ["0.01"]
     assert client.collect(request_id, "fake/stale-1").headers["x-service-credits-used"] == "2.11"
 
@@ -95,7 +95,7 @@ def test_run_with_ones_own_key_is_neither_quoted_nor_billed(new_client: NewClien
     told = client.submit("fake/many-1", {"prompt": "a"}).json()
     assert told["estimate"].keys() == {"source", "currency", "provider", "model", "pricing_as_of", "reason"}
     assert (told["estimate"]["source"], told["estimate"]["reason"]) == ("unknown", "byok")
-    client.completed(told["request_id"], "fake/many-1")
+    client.wait_for_completion(told["request_id"], "fake/many-1")
     collected = client.collect(told["request_id"], "fake/many-1")
     assert (collected.status_code, "x-service-credits-used" in collected.headers) == (200, False)
     entries = client.server.ledger(client.workspace)
@@ -118,7 +118,7 @@ def test_estimate_is_of_the_leg_that_will_run(client: Client, partner: FakePartn
     partner.script(FAL, images("https://cdn.example/b.png"))
     told = client.submit("fake/many-1", {"prompt": "a"}, params={"model_provider": "fal"}).json()
     assert (told["estimate"]["provider"], told["estimate"]["amount"]) == ("fal", "0.02")
-    client.completed(told["request_id"], "fake/many-1")
+    client.wait_for_completion(told["request_id"], "fake/many-1")
     assert [request.path for request in partner.requests()] == [FAL]
     assert client.collect(told["request_id"], "fake/many-1").json()["data"] == [{"url": "https://cdn.example/b.png"}]
     assert client.charges(told["request_id"]) == ["0.02"]
@@ -129,8 +129,8 @@ def test_strict_body_is_sent_unchanged(client: Client, partner: FakePartner) -> 
     """With `strict_mode` the body is not validated and goes out as it is; the answer comes back as it is."""
     partner.script(FAL, reply(200, b'{"raw" : 1}'))
     params = {"model_provider": "fal", "strict_mode": "true", "reject_unknown_fields": "true"}
-    request_id = client.queued("fake/many-1", params=params, content=b'{ "anything": [1] }')
-    client.completed(request_id, "fake/many-1")
+    request_id = client.queue("fake/many-1", params=params, content=b'{ "anything": [1] }')
+    client.wait_for_completion(request_id, "fake/many-1")
     assert [request.body for request in partner.requests(FAL)] == [b'{ "anything": [1] }']
     assert client.collect(request_id, "fake/many-1").content == b'{"raw" : 1}'
 
@@ -141,8 +141,8 @@ def test_alias_is_native_dispatch(client: Client, partner: FakePartner, alias: s
     """The aliases are the model's own provider, on which `strict_mode` has no effect."""
     params = {"model_provider": alias, "strict_mode": "true"}
     assert client.submit("fake/many-1", params=params).status_code == 422
-    request_id = client.queued("fake/many-1", {"prompt": "a"}, params=params)
-    client.completed(request_id, "fake/many-1")
+    request_id = client.queue("fake/many-1", {"prompt": "a"}, params=params)
+    client.wait_for_completion(request_id, "fake/many-1")
     assert [request.path for request in partner.requests()] == [NATIVE]
 
 
@@ -152,7 +152,7 @@ def test_edit_runs_where_it_is_carried(client: Client, partner: FakePartner) -> 
     body = {"prompt": "a", "image": INLINE}
     told = client.submit("fake/many-1", body, params={"model_provider": "wavespeed"}).json()
     assert told["estimate"]["amount"] == "0.04"
-    client.completed(told["request_id"], "fake/many-1")
+    client.wait_for_completion(told["request_id"], "fake/many-1")
     assert [request.path for request in partner.requests()] == [WAVESPEED]
 
 
@@ -163,8 +163,11 @@ def test_queued_run_does_not_fall_back(client: Client, partner: FakePartner) -> 
     partner.script(FAL, images())
     assert client.run("fake/many-1", {"prompt": "a"}).headers["x-service-router-fallback-provider"] == "fal"
     before = len(partner.requests(FAL))
-    request_id = client.queued("fake/many-1", {"prompt": "a"})
-    assert client.completed(request_id, "fake/many-1") == {"status": "COMPLETED", "error_type": "provider_error"}
+    request_id = client.queue("fake/many-1", {"prompt": "a"})
+    assert client.wait_for_completion(request_id, "fake/many-1") == {
+        "status": "COMPLETED",
+        "error_type": "provider_error",
+    }
     assert client.collect(request_id, "fake/many-1").status_code == 502
     assert len(partner.requests(FAL)) == before
     assert client.charges(request_id) == []
@@ -174,8 +177,8 @@ def test_queued_run_does_not_fall_back(client: Client, partner: FakePartner) -> 
 def test_repeated_submit_finds_its_run(client: Client, partner: FakePartner) -> None:
     """The same call under the same key finds its run, as it stands now: waiting, under way, and completed."""
     client.change("--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    first = client.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    first = client.queue()
     client.in_progress(first)
     told = client.submit(headers=_KEYED)
     request_id = told.json()["request_id"]
@@ -188,7 +191,7 @@ def test_repeated_submit_finds_its_run(client: Client, partner: FakePartner) -> 
     assert replayed.headers["x-service-request-id"] != told.headers["x-service-request-id"]
     partner.script(NATIVE, reply(200, b"{}"))
     partner.release()
-    client.completed(request_id)
+    client.wait_for_completion(request_id)
     again = client.submit(headers=_KEYED)
     assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
     assert (again.json()["request_id"], again.json()["status"]) == (request_id, "COMPLETED")
@@ -207,7 +210,7 @@ def test_concurrent_submits_with_a_key_make_one_run(client: Client, partner: Fak
     fresh = [answer for answer in answers if "idempotent-replayed" not in answer.headers]
     assert len(fresh) == 1
     assert ["estimate" in answer.json() for answer in answers].count(True) == 1
-    client.completed(request_id)
+    client.wait_for_completion(request_id)
     assert (len(partner.requests()), client.charges(request_id)) == (1, ["0.01"])
 
 
@@ -215,8 +218,8 @@ def test_concurrent_submits_with_a_key_make_one_run(client: Client, partner: Fak
 def test_replay_of_a_failed_run_tells_its_failure(client: Client, partner: FakePartner) -> None:
     """A replay of a run that failed says what it failed with, and runs nothing."""
     partner.script(NATIVE, reply(500))
-    request_id = client.queued(headers=_KEYED)
-    client.completed(request_id)
+    request_id = client.queue(headers=_KEYED)
+    client.wait_for_completion(request_id)
     again = client.submit(headers=_KEYED).json()
     assert (again["request_id"], again["status"], again["error_type"]) == (request_id, "COMPLETED", "provider_error")
     assert len(partner.requests()) == 1
@@ -226,7 +229,7 @@ def test_replay_of_a_failed_run_tells_its_failure(client: Client, partner: FakeP
 @pytest.mark.parametrize("other", [{"body": {"a": 1}}, {"params": {"strict_mode": "false"}}, {"model": "fake/free-1"}])
 def test_key_with_another_call_is_a_conflict(client: Client, other: dict[str, Any]) -> None:
     """A key that another body, query or path came under is a conflict, also while its run waits."""
-    client.queued(headers=_KEYED)
+    client.queue(headers=_KEYED)
     answer = client.submit(**other, headers=_KEYED)
     assert (answer.status_code, answer.headers["x-service-error-type"]) == (409, "invalid_input")
     assert "retry-after" not in answer.headers
@@ -236,7 +239,7 @@ def test_key_with_another_call_is_a_conflict(client: Client, other: dict[str, An
 @pytest.mark.req("R-18")
 def test_key_is_not_shared_with_the_synchronous_route(client: Client) -> None:
     """The same body under the same key at the synchronous route is another call, and the other way round."""
-    client.queued(headers=_KEYED)
+    client.queue(headers=_KEYED)
     assert client.run(headers=_KEYED).status_code == 409
     assert client.run(headers={"Idempotency-Key": "other"}).status_code == 200
     assert client.submit(headers={"Idempotency-Key": "other"}).status_code == 409
@@ -245,7 +248,7 @@ def test_key_is_not_shared_with_the_synchronous_route(client: Client) -> None:
 @pytest.mark.req("R-18")
 def test_keys_belong_to_their_workspace(new_client: NewClient) -> None:
     """Each workspace has its own keys."""
-    ids = {client.queued(headers=_KEYED) for client in (new_client(), new_client())}
+    ids = {client.queue(headers=_KEYED) for client in (new_client(), new_client())}
     assert len(ids) == 2
 
 
@@ -253,8 +256,8 @@ def test_keys_belong_to_their_workspace(new_client: NewClient) -> None:
 def test_replay_needs_no_money(new_client: NewClient, partner: FakePartner) -> None:
     """A replay costs nothing, so that an empty balance or a workspace that was blocked does not hinder it."""
     client = new_client("--billing", "prepaid", credit="0.01")
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    request_id = client.queued(headers=_KEYED)
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    request_id = client.queue(headers=_KEYED)
     assert client.submit().status_code == 402
     assert client.submit(headers=_KEYED).json()["request_id"] == request_id
     client.change("--in-flight-limit", "0")
@@ -264,7 +267,7 @@ def test_replay_needs_no_money(new_client: NewClient, partner: FakePartner) -> N
 @pytest.mark.req("R-28", "R-29")
 def test_completed_run_is_charged_whether_or_not_it_is_collected(client: Client, partner: FakePartner) -> None:
     """A generation that completed is charged once, whether anybody collects it or not."""
-    request_id = client.queued()
+    request_id = client.queue()
     wait_until(lambda: client.charges(request_id) == ["0.01"], "the charge")
     assert client.kinds(request_id) == ["hold", "post"]
     assert len(partner.requests()) == 1
@@ -275,15 +278,15 @@ def test_completed_run_is_charged_whether_or_not_it_is_collected(client: Client,
 
 def test_queued_runs_count_as_usage(client: Client, partner: FakePartner) -> None:
     """The usage of a workspace counts what was run through its queue: what succeeded, failed and was cancelled."""
-    client.completed(client.queued())
+    client.wait_for_completion(client.queue())
     partner.script(NATIVE, reply(500))
-    client.completed(client.queued())
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
+    client.wait_for_completion(client.queue())
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
     client.change("--in-flight-limit", "1")
-    first, second = client.queued(), client.queued()
+    first, second = client.queue(), client.queue()
     assert client.cancel(second).status_code == 202
     partner.release()
-    client.completed(first)
+    client.wait_for_completion(first)
     (row,) = client.request("GET", "/v2/usage", params={"group_by": "model"}).json()["data"]
     assert (row["model"], row["runs"], row["succeeded"], row["failed"], row["amount"]) == (
         "fake/json-1", 4, 2, 2, "0.02",
@@ -296,8 +299,8 @@ def test_budget_is_held_while_its_run_waits(client: Client, partner: FakePartner
     client.change("--in-flight-limit", "1")
     made = client.server.cli("keys", "create", client.workspace, "--budget", "0.02", "--json")
     limited = Client(client.server, client.workspace, made["key"])
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    _, second = limited.queued(), limited.queued()
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
+    _, second = limited.queue(), limited.queue()
     assert limited.submit().status_code == 402
     assert limited.cancel(second).status_code == 202
     assert limited.submit().status_code == 201
@@ -316,7 +319,7 @@ def test_body_is_queued_byte_by_byte(client: Client, partner: FakePartner) -> No
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     partner.script("/tasks/t-1", reply_json({"state": "running"}), reply(200, b'{"state": "done" , "n":1.0}'))
     body = '{"text": "\u00e9 \\u00e9 🜁", "n": 1.00}'.encode()
-    request_id = client.queued("fake/task-1", content=body)
-    client.completed(request_id, "fake/task-1")
+    request_id = client.queue("fake/task-1", content=body)
+    client.wait_for_completion(request_id, "fake/task-1")
     assert partner.requests("/tasks")[0].body == body
     assert client.collect(request_id, "fake/task-1").content == b'{"state": "done" , "n":1.0}'

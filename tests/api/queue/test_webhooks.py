@@ -42,7 +42,7 @@ def submit(server: Server, url: str | None, **headers: str) -> httpx.Response:
     return server.client.post(_SUBMIT, json={}, params=params, headers=headers)
 
 
-def posted(partner: FakePartner) -> Request:
+def wait_for_message(partner: FakePartner) -> Request:
     """Wait for a message."""
     return wait_until(lambda: partner.requests(HOOK, "POST"), "a webhook")[0]
 
@@ -66,7 +66,7 @@ def test_webhook_tells_the_end_of_a_run(opened: Server, partner: FakePartner) ->
     submitted = submit(opened, partner.url + HOOK)
     assert submitted.status_code == 201
     request_id = submitted.json()["request_id"]
-    request = posted(partner)
+    request = wait_for_message(partner)
     secret = opened.client.get("/v2/webhook-secret").json()["secret"]
     assert signature(request, secret) in request.headers["webhook-signature"].split(" ")
     message = json.loads(request.body)
@@ -87,7 +87,7 @@ def test_webhook_of_a_failure_has_its_bucket(opened: Server, partner: FakePartne
     """The bucket in the message is the one that the status has."""
     partner.script("/json", reply(418, b'{"error":{"code":"teapot"}}'))
     request_id = submit(opened, partner.url + HOOK).json()["request_id"]
-    message = json.loads(posted(partner).body)
+    message = json.loads(wait_for_message(partner).body)
     status = opened.client.get(f"{_SUBMIT}/{request_id}/status").json()
     assert (message["type"], message["data"]["error_type"]) == ("run.failed", status["error_type"])
 
@@ -166,7 +166,7 @@ def test_neither_secret_nor_address_is_logged(opened: Server, partner: FakePartn
     """The log has the tries, and neither the query of an address, the address nor a secret."""
     request_id = submit(opened, f"{partner.url}{HOOK}?token=hidden-in-the-query").json()["request_id"]
     line = wait_until(
-        lambda: [line for line in opened.logged("WebhookTried") if line["run_id"] == request_id], "the line"
+        lambda: [line for line in opened.logged_events("WebhookTried") if line["run_id"] == request_id], "the line"
     )[0]
     assert (line["number"], line["status"], line["delivered"]) == (1, 204, True)
     said = opened.log.read_text("utf-8")

@@ -46,7 +46,7 @@ class Publishing:
         return self.ask("POST", f"/publishers/{self.publisher}/nodes/{node_id}/versions", json=document)
 
 
-def refused(response: httpx.Response) -> tuple[int, str]:
+def refusal_of(response: httpx.Response) -> tuple[int, str]:
     """Return the status and the name of a refusal, whose envelope must be whole (G-02)."""
     body = response.json()
     assert set(body) == {"error", "message"}, body

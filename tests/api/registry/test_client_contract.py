@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from api.registry.conftest import NewPublishing
-from api.registry.publishing import Publishing, refused
+from api.registry.publishing import Publishing, refusal_of
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Address = Annotated[str, msgspec.Meta(pattern="^https?://")]
@@ -91,7 +91,7 @@ def announce(publishing: Publishing, node: str, version: str, token: str | None 
     return publishing.client.post(f"/publishers/{publishing.publisher}/nodes/{node}/versions", json=body)
 
 
-def published(publishing: Publishing, node: str, version: str, content: bytes, **said: Any) -> Published:
+def publish(publishing: Publishing, node: str, version: str, content: bytes, **said: Any) -> Published:
     """Publish a version with its archive."""
     response = announce(publishing, node, version, **said)
     assert response.status_code == 201, response.text
@@ -113,7 +113,7 @@ def test_answer_has_every_member_that_command_lines_require(
     publishing: Publishing, node: str, path: str, model: type
 ) -> None:
     """Whatever was said of a node when it was published."""
-    published(publishing, node, "1.0.0", archive())
+    publish(publishing, node, "1.0.0", archive())
     bare = publishing.make_node("bare")
     response = publishing.client.get(path.format(node=node, bare=bare, word=publishing.publisher))
     assert response.status_code == 200, response.text
@@ -127,13 +127,13 @@ def test_version_is_shown_once_its_archive_has_come(publishing: Publishing, node
     waiting = msgspec.json.decode(first.content, type=Published)
     assert "latest_version" not in publishing.read(f"/nodes/{node}")
     assert publishing.read(f"/nodes/{node}/versions")["data"] == []
-    assert refused(publishing.client.get(f"/nodes/{node}/install")) == (404, "not_found")
-    assert refused(publishing.client.get(waiting.node_version.downloadUrl)) == (404, "not_found")
+    assert refusal_of(publishing.client.get(f"/nodes/{node}/install")) == (404, "not_found")
+    assert refusal_of(publishing.client.get(waiting.node_version.downloadUrl)) == (404, "not_found")
     content = archive("the code, mended")
-    told = published(publishing, node, "1.0.0", content)
+    told = publish(publishing, node, "1.0.0", content)
     assert httpx.put(told.signedUrl, content=content).status_code == 200
-    assert refused(httpx.put(told.signedUrl, content=archive("others"))) == (409, "version_taken")
-    assert refused(announce(publishing, node, "1.0.0")) == (409, "version_taken")
+    assert refusal_of(httpx.put(told.signedUrl, content=archive("others"))) == (409, "version_taken")
+    assert refusal_of(announce(publishing, node, "1.0.0")) == (409, "version_taken")
     found = msgspec.convert(publishing.read(f"/nodes/{node}"), Node)
     assert found.latest_version == told.node_version
     assert (found.name, found.description, found.license) == (node, "Draws.", '{"file": "LICENSE"}')
@@ -148,8 +148,8 @@ def test_version_is_shown_once_its_archive_has_come(publishing: Publishing, node
 def test_publishing_again_changes_what_is_said_of_the_node(publishing: Publishing, node: str) -> None:
     """What is not said stays; the version that was published last is the latest, and each has its archive."""
     one, two = archive("one"), archive("two")
-    published(publishing, node, "1.0.0", one, author="Ann")
-    published(publishing, node, "1.1.0", two, description="Paints.", author=None)
+    publish(publishing, node, "1.0.0", one, author="Ann")
+    publish(publishing, node, "1.1.0", two, description="Paints.", author=None)
     found = msgspec.convert(publishing.read(f"/nodes/{node}"), Node)
     assert (found.description, found.author) == ("Paints.", "Ann")
     assert publishing.read("/nodes", search=f"{node} ann")["total"] == 1
@@ -162,13 +162,13 @@ def test_publishing_again_changes_what_is_said_of_the_node(publishing: Publishin
 @pytest.mark.req("K-08")
 def test_each_installation_counts(publishing: Publishing, node: str) -> None:
     """The last published or a named version is installed and counted; an unknown one is not found."""
-    published(publishing, node, "1.0.0", archive())
-    published(publishing, node, "2.0.0", archive())
+    publish(publishing, node, "1.0.0", archive())
+    publish(publishing, node, "2.0.0", archive())
     for query, version in (("", "2.0.0"), ("?version=1.0.0", "1.0.0")):
         found = msgspec.json.decode(publishing.client.get(f"/nodes/{node}/install{query}").content, type=Version)
         assert found.version == version
     for path in (f"/nodes/{node}/install?version=3.0.0", f"/nodes/{node}/install?version=x", "/nodes/none/install"):
-        assert refused(publishing.client.get(path)) == (404, "not_found")
+        assert refusal_of(publishing.client.get(path)) == (404, "not_found")
     assert publishing.read(f"/nodes/{node}")["installs"] == 2
 
 
@@ -186,7 +186,7 @@ def test_list_is_told_by_page_and_by_cursor(publishing: Publishing) -> None:
     assert (second["page"], [one["id"] for one in second["nodes"]]) == (2, made[2:4])
     assert second["data"] == second["nodes"]
     for page in ("0", "-1", "x", "1234567"):
-        assert refused(publishing.client.get("/nodes", params={"page": page})) == (400, "invalid_request")
+        assert refusal_of(publishing.client.get("/nodes", params={"page": page})) == (400, "invalid_request")
 
 
 @pytest.mark.req("K-08")
@@ -194,9 +194,9 @@ def test_token_is_taken_in_the_body_or_in_the_header(
     publishing: Publishing, new_publishing: NewPublishing, node: str
 ) -> None:
     """The header wins; a wrong one is refused, and so is that of another workspace, before anything is changed."""
-    assert refused(announce(publishing, node, "1.0.0", token="flk_wrong")) == (401, "unauthorized")
-    assert refused(announce(publishing, node, "1.0.0", token="")) == (401, "unauthorized")
-    assert refused(announce(publishing, node, "1.0.0", token=new_publishing().credential)) == (403, "forbidden")
+    assert refusal_of(announce(publishing, node, "1.0.0", token="flk_wrong")) == (401, "unauthorized")
+    assert refusal_of(announce(publishing, node, "1.0.0", token="")) == (401, "unauthorized")
+    assert refusal_of(announce(publishing, node, "1.0.0", token=new_publishing().credential)) == (403, "forbidden")
     assert publishing.client.get(f"/nodes/{node}").status_code == 404
     path = f"/publishers/{publishing.publisher}/nodes/{node}/versions"
     body = {"personal_access_token": "flk_wrong", "node": {"id": node}, "node_version": {"version": "1.0.0"}}
@@ -208,7 +208,7 @@ def test_token_is_taken_in_the_body_or_in_the_header(
         {**body, "node": {"name": "x" * 101}},
         {**body, "node": {"name": 1}},
     ):
-        assert refused(publishing.ask("POST", path, json=wrong)) == (400, "invalid_request")
+        assert refusal_of(publishing.ask("POST", path, json=wrong)) == (400, "invalid_request")
 
 
 @pytest.mark.req("K-08", "S-09")
@@ -216,25 +216,25 @@ def test_archive_is_a_zip_file_by_a_good_link_within_the_limits(publishing: Publ
     """Anything else is refused, and the version goes on waiting for its archive."""
     told = msgspec.json.decode(announce(publishing, node, "1.0.0").content, type=Published)
     for content in (b"", b"PK", b"#!/bin/sh"):
-        assert refused(httpx.put(told.signedUrl, content=content)) == (400, "invalid_request")
+        assert refusal_of(httpx.put(told.signedUrl, content=content)) == (400, "invalid_request")
     other = told.signedUrl.replace("1.0.0", "1.0.1")
     for url in (other, told.signedUrl + "0", told.signedUrl.partition("?")[0]):
-        assert refused(httpx.put(url, content=archive())) == (403, "forbidden")
+        assert refusal_of(httpx.put(url, content=archive())) == (403, "forbidden")
     publishing.server.cli("workspaces", "limit-storage", publishing.workspace, "--files", "1")
     assert httpx.put(told.signedUrl, content=archive()).status_code == 200
     second = msgspec.json.decode(announce(publishing, node, "1.0.1").content, type=Published)
-    assert refused(httpx.put(second.signedUrl, content=archive())) == (413, "storage_full")
+    assert refusal_of(httpx.put(second.signedUrl, content=archive())) == (413, "storage_full")
     assert publishing.read(f"/nodes/{node}")["latest_version"]["version"] == "1.0.0"
 
 
 @pytest.mark.req("K-08", "G-01")
 def test_deleted_node_takes_its_archives_along(publishing: Publishing, node: str) -> None:
     """Nobody downloads them, and they count no more; an announced version is forgotten too."""
-    told = published(publishing, node, "1.0.0", archive())
+    told = publish(publishing, node, "1.0.0", archive())
     waiting = msgspec.json.decode(announce(publishing, node, "2.0.0").content, type=Published)
     path = f"/publishers/{publishing.publisher}/nodes/{node}"
     assert publishing.ask("DELETE", path).status_code == 204
-    assert refused(httpx.get(told.node_version.downloadUrl)) == (404, "not_found")
-    assert refused(httpx.put(waiting.signedUrl, content=archive())) == (404, "not_found")
+    assert refusal_of(httpx.get(told.node_version.downloadUrl)) == (404, "not_found")
+    assert refusal_of(httpx.put(waiting.signedUrl, content=archive())) == (404, "not_found")
     kept = publishing.server.cli("workspaces", "storage", "--json")
     assert next(row for row in kept if row["name"] == publishing.workspace)["files"] == 0

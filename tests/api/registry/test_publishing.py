@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from api.conftest import MakeToken
-from api.registry.publishing import DOWNLOAD, Publishing, refused
+from api.registry.publishing import DOWNLOAD, Publishing, refusal_of
 
 _TIMES: Final = {"created_at", "updated_at"}
 
@@ -25,7 +25,7 @@ def test_publisher_is_made_read_changed_and_deleted(publishing: Publishing) -> N
     assert set(again.json()) == {"id", "name", *_TIMES}
     deleted = publishing.ask("DELETE", path)
     assert (deleted.status_code, deleted.content) == (204, b"")
-    assert refused(publishing.client.get(path)) == (404, "not_found")
+    assert refusal_of(publishing.client.get(path)) == (404, "not_found")
 
 
 @pytest.mark.req("G-03")
@@ -63,11 +63,11 @@ def test_one_node_alone_is_deleted(publishing: Publishing, token: MakeToken, kin
     assert (deleted.status_code, deleted.content) == (204, b"")
     assert "content-type" not in deleted.headers
     assert deleted.headers["x-service-request-id"]
-    assert refused(publishing.client.get(f"/nodes/{gone}")) == (404, "not_found")
+    assert refusal_of(publishing.client.get(f"/nodes/{gone}")) == (404, "not_found")
     assert publishing.read(nodes)["data"] == [before]
     assert publishing.read("/nodes", search=gone)["data"] == []
     assert len(publishing.read(f"/nodes/{kept}/versions")["data"]) == 1
-    assert refused(publishing.ask("DELETE", f"{nodes}/{gone}")) == (404, "not_found")
+    assert refusal_of(publishing.ask("DELETE", f"{nodes}/{gone}")) == (404, "not_found")
 
 
 @pytest.mark.req("G-01")
@@ -75,10 +75,10 @@ def test_version_number_is_published_once(publishing: Publishing) -> None:
     """A number is refused that a node has, and one it had before it was deleted and made again."""
     node_id = publishing.make_node("blur")
     assert publishing.publish(node_id, "1.0.0").status_code == 201
-    assert refused(publishing.publish(node_id, "1.0.0")) == (409, "version_taken")
+    assert refusal_of(publishing.publish(node_id, "1.0.0")) == (409, "version_taken")
     publishing.ask("DELETE", f"/publishers/{publishing.publisher}/nodes/{node_id}")
     assert publishing.make_node("blur") == node_id
-    assert refused(publishing.publish(node_id, "1.0.0")) == (409, "version_taken")
+    assert refusal_of(publishing.publish(node_id, "1.0.0")) == (409, "version_taken")
     assert publishing.read(f"/nodes/{node_id}/versions")["data"] == []
     assert publishing.publish(node_id, "1.0.1").status_code == 201
 
@@ -116,14 +116,14 @@ def test_ban_takes_effect_at_once(publishing: Publishing) -> None:
     node_id = publishing.make_node("blur")
     server, path = publishing.server, f"/publishers/{publishing.publisher}"
     server.cli("registry", "ban", "node", node_id)
-    assert refused(publishing.ask("DELETE", f"{path}/nodes/{node_id}")) == (403, "banned")
-    assert refused(publishing.publish(node_id, "1.0.0")) == (403, "banned")
-    assert refused(publishing.client.get(f"/nodes/{node_id}")) == (404, "not_found")
+    assert refusal_of(publishing.ask("DELETE", f"{path}/nodes/{node_id}")) == (403, "banned")
+    assert refusal_of(publishing.publish(node_id, "1.0.0")) == (403, "banned")
+    assert refusal_of(publishing.client.get(f"/nodes/{node_id}")) == (404, "not_found")
     server.cli("registry", "unban", "node", node_id)
     server.cli("registry", "ban", "publisher", publishing.publisher)
     for method, where in (("DELETE", path), ("DELETE", f"{path}/nodes/{node_id}")):
-        assert refused(publishing.ask(method, where)) == (403, "banned")
-    assert refused(publishing.client.get(path)) == (404, "not_found")
+        assert refusal_of(publishing.ask(method, where)) == (403, "banned")
+    assert refusal_of(publishing.client.get(path)) == (404, "not_found")
     server.cli("registry", "unban", "publisher", publishing.publisher)
     assert publishing.read(f"/nodes/{node_id}")["id"] == node_id
 

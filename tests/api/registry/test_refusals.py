@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 from api.conftest import SETTINGS, MakeToken
 from api.queues import KINDS
 from api.registry.conftest import NewPublishing
-from api.registry.publishing import DOWNLOAD, Publishing, refused
-from databases import Postgres, opened
+from api.registry.publishing import DOWNLOAD, Publishing, refusal_of
+from databases import Postgres, opened_database
 from servers import Server
 
 _WRITES: Final = (
@@ -74,7 +74,7 @@ def test_every_change_needs_a_credential(publishing: Publishing, token: MakeToke
     for method, path in _WRITES:
         where = path.format(publisher=publishing.publisher, node=node_id)
         body = None if method == "DELETE" else body_for(path, publishing, node_id)
-        assert refused(publishing.client.request(method, where, headers=sent, json=body)) == (401, "unauthorized"), (
+        assert refusal_of(publishing.client.request(method, where, headers=sent, json=body)) == (401, "unauthorized"), (
             where
         )
     assert everything(publishing, node_id) == before
@@ -112,7 +112,7 @@ def test_workspaces_cannot_change_each_others_entries(new_publishing: NewPublish
             for credential in (attacker.credential, token(attacker.workspace)):
                 bearer = {"Authorization": f"Bearer {credential}"}
                 answered = attacker.ask(method, path, json=body, headers=bearer)
-                assert refused(answered) == expected, (method, path)
+                assert refusal_of(answered) == expected, (method, path)
                 assert victim.workspace not in answered.text.replace(victim.publisher, "").replace(node_id, "")
     assert [everything(owner, nodes[owner]) for owner in (one, two)] == before
 
@@ -125,13 +125,13 @@ def test_unknown_entries_are_not_found(publishing: Publishing) -> None:
     for odd in ("nothing", "A", "a_b", "%00", "%2e%2e", "-", "a" * 101, "a%2fb", "%ff", "%0a"):
         paths = [f"/publishers/{odd}", f"/publishers/{odd}/nodes", f"/nodes/{odd}", f"/nodes/{odd}/versions"]
         for path in paths:
-            assert refused(publishing.ask("GET", path)) == (404, "not_found"), path
-        assert refused(publishing.ask("PUT", paths[0], json={"name": "A"})) == (404, "not_found"), odd
-        assert refused(publishing.ask("DELETE", paths[0])) == (404, "not_found"), odd
+            assert refusal_of(publishing.ask("GET", path)) == (404, "not_found"), path
+        assert refusal_of(publishing.ask("PUT", paths[0], json={"name": "A"})) == (404, "not_found"), odd
+        assert refusal_of(publishing.ask("DELETE", paths[0])) == (404, "not_found"), odd
         for path in (f"/publishers/{odd}/nodes/{node_id}", f"/publishers/{publishing.publisher}/nodes/{odd}"):
-            assert refused(publishing.ask("DELETE", path)) == (404, "not_found"), path
+            assert refusal_of(publishing.ask("DELETE", path)) == (404, "not_found"), path
             said = {"version": "1.0.0", "download_url": DOWNLOAD}
-            assert refused(publishing.ask("POST", f"{path}/versions", json=said)) == (404, "not_found"), path
+            assert refusal_of(publishing.ask("POST", f"{path}/versions", json=said)) == (404, "not_found"), path
     assert everything(publishing, node_id) == before
 
 
@@ -153,7 +153,7 @@ def test_malformed_body_is_refused(publishing: Publishing, content: bytes) -> No
     for method, path in _WRITES:
         if method != "DELETE" and not (method == "PUT" and content == b'{"id":"a"}'):
             where = path.format(publisher=publishing.publisher, node=node_id)
-            assert refused(publishing.ask(method, where, content=content)) == (400, "invalid_request"), where
+            assert refusal_of(publishing.ask(method, where, content=content)) == (400, "invalid_request"), where
     assert everything(publishing, node_id) == before
 
 
@@ -162,9 +162,9 @@ def test_body_of_the_registry_is_bounded(publishing: Publishing) -> None:
     path = f"/publishers/{publishing.publisher}"
     assert publishing.ask("PUT", path, content=b'{"name":"A"}'.ljust(65_536)).status_code == 200
     too_much = b'{"name":"B"}'.ljust(65_537)
-    assert refused(publishing.ask("PUT", path, content=too_much)) == (413, "body_too_large")
+    assert refusal_of(publishing.ask("PUT", path, content=too_much)) == (413, "body_too_large")
     chunks = iter([too_much[:40_000], too_much[40_000:]])
-    assert refused(publishing.ask("PUT", path, content=chunks)) == (413, "body_too_large")
+    assert refusal_of(publishing.ask("PUT", path, content=chunks)) == (413, "body_too_large")
     assert publishing.read(path)["name"] == "A"
 
 
@@ -178,23 +178,23 @@ def test_earlier_refusal_answers_first(new_publishing: NewPublishing) -> None:
     version, bad = {"version": "1.0.0", "download_url": DOWNLOAD}, {"version": "1", "download_url": DOWNLOAD}
     nobody = {"Authorization": "Bearer nobody"}
 
-    def answered(path: str, body: Any = None, **more: Any) -> tuple[int, str]:
-        return refused(mine.ask("POST", f"{path}/versions", json=body, **more))
+    def answer(path: str, body: Any = None, **more: Any) -> tuple[int, str]:
+        return refusal_of(mine.ask("POST", f"{path}/versions", json=body, **more))
 
-    assert answered(other, bad, headers=nobody) == (401, "unauthorized")
-    assert answered(other, {"x": "y" * 65_536}, headers=nobody) == (401, "unauthorized")
-    assert answered(other, {"x": "y" * 65_536}) == (413, "body_too_large")
-    assert answered(other, bad) == answered("/publishers/nothing/nodes/nothing", bad) == (400, "invalid_request")
+    assert answer(other, bad, headers=nobody) == (401, "unauthorized")
+    assert answer(other, {"x": "y" * 65_536}, headers=nobody) == (401, "unauthorized")
+    assert answer(other, {"x": "y" * 65_536}) == (413, "body_too_large")
+    assert answer(other, bad) == answer("/publishers/nothing/nodes/nothing", bad) == (400, "invalid_request")
     theirs.server.cli("registry", "ban", "publisher", theirs.publisher)
-    assert answered(other, version) == (403, "forbidden")
+    assert answer(other, version) == (403, "forbidden")
     mine.server.cli("registry", "ban", "node", node_id)
-    assert answered(node, version) == (403, "banned")
-    assert refused(mine.ask("POST", f"/publishers/{mine.publisher}/nodes", json={"id": node_id, "name": "A"})) == (
+    assert answer(node, version) == (403, "banned")
+    assert refusal_of(mine.ask("POST", f"/publishers/{mine.publisher}/nodes", json={"id": node_id, "name": "A"})) == (
         409,
         "id_taken",
     )
     mine.server.cli("registry", "ban", "publisher", mine.publisher)
-    assert answered(f"/publishers/{mine.publisher}/nodes/nothing", version) == (403, "banned")
+    assert answer(f"/publishers/{mine.publisher}/nodes/nothing", version) == (403, "banned")
 
 
 def test_malformed_query_is_refused(publishing: Publishing) -> None:
@@ -214,10 +214,13 @@ def test_malformed_query_is_refused(publishing: Publishing) -> None:
         if where in ("/publishers", "/nodes") or where.endswith(("/nodes", "/versions")):
             foreign = elsewhere if where.endswith("versions") else cursor
             for query in (*bad, {"cursor": foreign}):
-                assert refused(publishing.ask("GET", where, params=query)) == (400, "invalid_request"), (where, query)
+                assert refusal_of(publishing.ask("GET", where, params=query)) == (400, "invalid_request"), (
+                    where,
+                    query,
+                )
     for search in ("x" * 101, "a\x00b", "\u202e"):
         answered = publishing.ask("GET", "/nodes", params={"search": search})
-        assert refused(answered) == (400, "invalid_request")
+        assert refusal_of(answered) == (400, "invalid_request")
 
 
 def test_wrong_method_is_405_with_the_methods_of_the_path(publishing: Publishing) -> None:
@@ -236,14 +239,14 @@ def test_wrong_method_is_405_with_the_methods_of_the_path(publishing: Publishing
     for path, methods in allowed.items():
         for method in {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"} - methods:
             response = publishing.ask(method, path)
-            assert refused(response) == (405, "method_not_allowed"), (method, path)
+            assert refusal_of(response) == (405, "method_not_allowed"), (method, path)
             assert set(response.headers["allow"].replace(",", " ").split()) == methods
         if "HEAD" in methods:
             head, whole = publishing.ask("HEAD", path), publishing.ask("GET", path)
             assert (head.status_code, head.content) == (200, b"")
             assert head.headers["content-length"] == str(len(whole.content))
     for path in ("/nodes/", "/publishers/", f"/nodes/{node_id}/more", "/publishers/a/nodes/b/versions/c", "/nodes//"):
-        assert refused(publishing.ask("GET", path)) == (404, "not_found"), path
+        assert refusal_of(publishing.ask("GET", path)) == (404, "not_found"), path
     head = publishing.ask("HEAD", "/nodes/nothing")
     assert (head.status_code, head.content) == (404, b"")
 
@@ -272,7 +275,7 @@ def test_deletion_that_cannot_be_recorded_is_500_and_not_made(
         before = everything(publishing, node_id)
         asyncio.run(_execute(url, "ALTER TABLE registry_acts RENAME TO lost_acts"))
         for path in (f"/publishers/acme/nodes/{node_id}", "/publishers/acme"):
-            assert refused(publishing.ask("DELETE", path)) == (500, "internal_error")
+            assert refusal_of(publishing.ask("DELETE", path)) == (500, "internal_error")
         asyncio.run(_execute(url, "ALTER TABLE lost_acts RENAME TO registry_acts"))
         assert everything(publishing, node_id) == before
         assert publishing.ask("DELETE", f"/publishers/acme/nodes/{node_id}").status_code == 204
@@ -282,9 +285,9 @@ def test_changes_count_towards_the_quota_and_reads_do_not(tmp_path: Path) -> Non
     """What changes something counts as a request of its workspace; what everybody reads does not."""
     with _alone(tmp_path / "data", FAIRLEAD_REQUESTS_PER_DAY="2") as publishing:
         for _ in range(2):
-            assert refused(publishing.ask("DELETE", "/publishers/nothing")) == (404, "not_found")
+            assert refusal_of(publishing.ask("DELETE", "/publishers/nothing")) == (404, "not_found")
         limited = publishing.ask("DELETE", "/publishers/nothing")
-        assert refused(limited) == (429, "rate_limited")
+        assert refusal_of(limited) == (429, "rate_limited")
         assert int(limited.headers["retry-after"]) > 0
         assert publishing.read("/nodes")["data"] == []
 
@@ -301,5 +304,5 @@ def _alone(data: Path, database: str | None = None, **env: str) -> Iterator[Publ
 
 
 async def _execute(url: str, statement: str) -> None:
-    async with opened(url) as database:
+    async with opened_database(url) as database:
         await database.write(lambda c: c.execute(text(statement)).close())

@@ -222,7 +222,7 @@ _TABLE: Final[list[tuple[Fault, int, str, str, dict[str, str]]]] = [
 ]
 
 
-def _answered(fault: Fault, generation: Generation, prefix: str = "X-Service-") -> tuple[int, dict[str, str], Any]:
+def _answer(fault: Fault, generation: Generation, prefix: str = "X-Service-") -> tuple[int, dict[str, str], Any]:
     names = HeaderNames(prefix)
     scope: Scope = {}
     sent: list[Message] = []
@@ -237,7 +237,7 @@ def _answered(fault: Fault, generation: Generation, prefix: str = "X-Service-") 
     return sent[0]["status"], headers, json.loads(sent[1]["body"])
 
 
-def _named(headers: dict[str, str]) -> dict[str, str]:
+def _names_of(headers: dict[str, str]) -> dict[str, str]:
     """The names of a row as they are on the wire."""
     service = ("upstream", "refusal")
     return {
@@ -250,10 +250,10 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
 @for_each(("fault", "status", "name", "detail", "more"), _TABLE)
 def test_each_fault_has_its_answer(fault: Fault, status: int, name: str, detail: str, more: dict[str, str]) -> None:
     """Each fault has its status, its bucket twice, its words, and exactly the headers that belong to it."""
-    answered, headers, body = _answered(fault, V2)
+    answered, headers, body = _answer(fault, V2)
     assert (answered, body["detail"], body["error_type"]) == (status, detail, name)
     fixed = {"content-type": "application/json", "x-service-request-id": "the-id", "x-service-error-type": name}
-    assert headers == fixed | _named(more)
+    assert headers == fixed | _names_of(more)
 
 
 @pytest.mark.req("R-20")
@@ -269,7 +269,7 @@ def test_each_fault_has_its_answer(fault: Fault, status: int, name: str, detail:
 ])  # fmt: skip
 def test_optional_fields_follow_their_presence_rules(fault: Fault, more: dict[str, str]) -> None:
     """Reason and subject follow their presence rules, and the body has no further field."""
-    body = _answered(fault, V2)[2]
+    body = _answer(fault, V2)[2]
     assert {name: body[name] for name in body if name not in ("detail", "error_type")} == more
 
 
@@ -283,7 +283,7 @@ def test_validation_error_has_no_bucket_in_its_body() -> None:
         ),
         Upstream(422),
     )
-    status, headers, body = _answered(rejected, V2)
+    status, headers, body = _answer(rejected, V2)
     assert (status, headers["x-service-error-type"], headers["x-service-upstream-status"]) == (
         422,
         "invalid_input",
@@ -313,7 +313,7 @@ def test_v1_folds_the_buckets_it_does_not_know(
     fault: Fault, status: int, name: str, detail: str, more: dict[str, str]
 ) -> None:
     """v1 folds the last four buckets into its fifteen, in body and header alike, and changes nothing else."""
-    answered, headers, body = _answered(fault, V1)
+    answered, headers, body = _answer(fault, V1)
     folded = _LAST_FOUR.get(name, name)
     assert folded in _BUCKETS - set(_LAST_FOUR)
     assert (answered, body["detail"], body["error_type"], headers["x-service-error-type"]) == (
@@ -322,13 +322,13 @@ def test_v1_folds_the_buckets_it_does_not_know(
         folded,
         folded,
     )
-    assert _named(more).items() <= headers.items()
+    assert _names_of(more).items() <= headers.items()
 
 
 @pytest.mark.req("R-19")
 def test_other_prefix_changes_the_services_headers_alone() -> None:
     """The prefix is of the service's own headers only."""
-    headers = _answered(faults.ConcurrencyLimitExceeded(1, 1), V2, "X-Brand-")[1]
+    headers = _answer(faults.ConcurrencyLimitExceeded(1, 1), V2, "X-Brand-")[1]
     assert set(headers) == {
         "content-type",
         "x-brand-request-id",

@@ -156,7 +156,7 @@ def test_cursor_goes_on_with_another_limit(router: Server, pager: str) -> None:
     assert 1 <= len(cursor) <= 512
 
 
-def _made(position: Any) -> str:
+def _make_cursor(position: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
@@ -179,11 +179,11 @@ def _made(position: Any) -> str:
         pytest.param(lambda _: "курсор", id="of another script"),
         pytest.param(lambda _: "20", id="an offset"),
         pytest.param(lambda _: "page/m-019", id="a model id"),
-        pytest.param(lambda _: _made(["another-build", "page/m-019"]), id="of another catalog"),
-        pytest.param(lambda _: _made(["build"]), id="short of a member"),
-        pytest.param(lambda _: _made(["build", 3]), id="of another type"),
-        pytest.param(lambda _: _made({"build": "b", "after": "a"}), id="an object"),
-        pytest.param(lambda _: _made(["build", "a", "b"]), id="with a member too many"),
+        pytest.param(lambda _: _make_cursor(["another-build", "page/m-019"]), id="of another catalog"),
+        pytest.param(lambda _: _make_cursor(["build"]), id="short of a member"),
+        pytest.param(lambda _: _make_cursor(["build", 3]), id="of another type"),
+        pytest.param(lambda _: _make_cursor({"build": "b", "after": "a"}), id="an object"),
+        pytest.param(lambda _: _make_cursor(["build", "a", "b"]), id="with a member too many"),
     ],
 )
 def test_malformed_cursor_is_400(router: Server, pager: str, spoil: Any) -> None:

@@ -27,7 +27,7 @@ def _run(legs: Server, key: str, model: str, **options: Any) -> httpx.Response:
 @pytest.fixture
 def hold(legs: Server, partner: FakePartner) -> Iterator[Hold]:
     """Return a function that starts a run which stays in flight until the partner is released."""
-    partner.script(NATIVE, partner.held(reply(200, b"{}")))
+    partner.script(NATIVE, partner.hold(reply(200, b"{}")))
     with ThreadPoolExecutor(8) as pool:
 
         def start(key: str, workspace: str, model: str) -> Future[httpx.Response]:

@@ -228,7 +228,7 @@ def unforgiving(partner: FakePartner, tmp_path: Path) -> Iterator[Server]:
     env = {**SETTINGS, **KEYS, "FAIRLEAD_REPLAY_LINKS_SECONDS": "0", "FAIRLEAD_ASSET_LIMIT_MIB": "1"}
     with serving(tmp_path / "data", catalog=catalog.path, env=env, arguments=("--no-local-partner",)) as server:
         yield server
-        server.settled()
+        server.prove_settled()
 
 
 @pytest.mark.req("R-18")

@@ -26,7 +26,7 @@ def impatient(_impatient: Server, partner: FakePartner) -> Iterator[Server]:
     """Return a server that holds no call for long; its books are proven after each test."""
     yield _impatient
     partner.release()
-    _impatient.settled()
+    _impatient.prove_settled()
 
 
 @pytest.mark.req("R-22", "R-24", "R-29")
@@ -35,9 +35,9 @@ def test_caller_is_answered_at_the_deadline_and_the_run_goes_on(
     impatient: Server, partner: FakePartner, model: str, answered: str | None
 ) -> None:
     """At its own bound the router answers 504 `deadline_exceeded` with a wait; the run goes on and is billed."""
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     partner.script("/tasks", reply_json({"id": "t"}))
-    partner.script("/tasks/t", partner.held(reply_json({"state": "done"})))
+    partner.script("/tasks/t", partner.hold(reply_json({"state": "done"})))
     response = impatient.client.post(f"/v2/models/fake/{model}-1", json={})
     assert response.status_code == 504
     assert response.json() == {
@@ -56,7 +56,7 @@ def test_caller_is_answered_at_the_deadline_and_the_run_goes_on(
 @pytest.mark.req("R-24")
 def test_late_failure_is_not_billed(impatient: Server, partner: FakePartner) -> None:
     """A run that fails after its caller was sent away gives its hold back."""
-    partner.script("/json", partner.held(reply(500)))
+    partner.script("/json", partner.hold(reply(500)))
     response = impatient.client.post("/v2/models/fake/json-1", json={})
     assert response.json()["error_type"] == "deadline_exceeded"
     partner.release()
@@ -67,7 +67,7 @@ def test_late_failure_is_not_billed(impatient: Server, partner: FakePartner) -> 
 @pytest.mark.req("R-24")
 def test_passed_deadline_is_counted(impatient: Server, partner: FakePartner) -> None:
     """Passed deadlines are counted, and such a caller is not counted as one that left."""
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     before = impatient.metric("fairlead_events_total", kind="DeadlinePassed")
     left = impatient.metric("fairlead_callers_left_total")
     impatient.client.post("/v2/models/fake/json-1", json={})

@@ -21,7 +21,7 @@ def _run(legs: Server, body: Any = None, model: str = "fake/many-1", **params: s
     return legs.client.post(f"/v2/models/{model}", params=params, json={"prompt": "a"} if body is None else body)
 
 
-def _asked(partner: FakePartner) -> list[str]:
+def _called_paths(partner: FakePartner) -> list[str]:
     return [request.path for request in partner.requests()]
 
 
@@ -40,7 +40,7 @@ def test_failed_partner_is_replaced_by_the_next_leg(legs: Server, partner: FakeP
     assert response.json() == {"created": 0, "data": [{"url": "https://cdn.example/a.png"}], "seed": 5}
     dropped = json.loads(response.headers["x-service-router-dropped-params"])
     assert dropped == ["user: the provider keeps no users apart"]
-    assert _asked(partner) == [NATIVE, FAL]
+    assert _called_paths(partner) == [NATIVE, FAL]
     assert legs.charges(response.headers["x-service-request-id"]) == ["0.02"]
     assert response.headers["x-service-credits-used"] == "4.22"
 
@@ -80,7 +80,7 @@ def test_fallback_can_be_turned_off(legs: Server, partner: FakePartner) -> None:
     partner.script(NATIVE, _BROKEN)
     response = _run(legs, fallback_provider="false")
     assert (response.status_code, response.json()["error_type"]) == (502, "provider_error")
-    assert (_asked(partner), _SERVED_BY in response.headers) == ([NATIVE], False)
+    assert (_called_paths(partner), _SERVED_BY in response.headers) == ([NATIVE], False)
     assert legs.charges(response.headers["x-service-request-id"]) == []
 
 
@@ -103,7 +103,7 @@ def test_work_that_may_be_done_twice_is_not_sent_elsewhere(
     """Nobody else is asked where the caller is at fault, or where the first partner may have taken the work."""
     partner.script(NATIVE, behaviour)
     assert _run(legs).status_code == status
-    assert _asked(partner) == [NATIVE]
+    assert _called_paths(partner) == [NATIVE]
 
 
 def test_slow_partner_is_not_replaced(legs: Server, partner: FakePartner) -> None:
@@ -111,7 +111,7 @@ def test_slow_partner_is_not_replaced(legs: Server, partner: FakePartner) -> Non
     partner.script("/hasty", hang())
     response = _run(legs, {}, "fake/hasty-1")
     assert (response.status_code, response.json()["error_type"]) == (504, "provider_timeout")
-    assert _asked(partner) == ["/hasty"]
+    assert _called_paths(partner) == ["/hasty"]
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 401])
@@ -126,7 +126,7 @@ def test_edit_does_not_fall_back(legs: Server, partner: FakePartner) -> None:
     partner.script(EDITS, _BROKEN)
     response = _run(legs, {"prompt": "a", "image": INLINE})
     assert (response.status_code, response.json()["error_type"]) == (502, "provider_error")
-    assert _asked(partner) == [EDITS]
+    assert _called_paths(partner) == [EDITS]
 
 
 def test_first_failure_is_told_when_every_leg_fails(legs: Server, partner: FakePartner, new_name: NewName) -> None:
@@ -139,7 +139,7 @@ def test_first_failure_is_told_when_every_leg_fails(legs: Server, partner: FakeP
     response = httpx.post(f"{legs.url}/v2/models/fake/many-1", headers={"X-API-Key": key}, json={"prompt": "a"})
     assert (response.status_code, response.headers["x-service-upstream-status"]) == (502, "503")
     assert _SERVED_BY not in response.headers
-    assert _asked(partner) == [NATIVE, FAL, WAVESPEED]
+    assert _called_paths(partner) == [NATIVE, FAL, WAVESPEED]
     assert [row["kind"] for row in legs.ledger(name)] == ["hold", "raise", "raise", "void"]
     assert legs.workspace(name)["held"] == "0"
 
@@ -155,14 +155,14 @@ def test_fallback_goes_only_where_the_workspace_may(
     key = legs.new_workspace(new_name(), *options)
     response = httpx.post(f"{legs.url}/v2/models/fake/many-1", headers={"X-API-Key": key}, json={"prompt": "a"})
     assert response.headers[_SERVED_BY] == "wavespeed"
-    assert _asked(partner) == [NATIVE, WAVESPEED]
+    assert _called_paths(partner) == [NATIVE, WAVESPEED]
 
 
 def test_provider_without_our_key_is_never_tried(legs: Server, partner: FakePartner) -> None:
     """A provider this server has no key for is never tried."""
     partner.script(NATIVE, _BROKEN)
     assert _run(legs, {}, "fake/pinned-1").status_code == 502
-    assert _asked(partner) == [NATIVE]
+    assert _called_paths(partner) == [NATIVE]
 
 
 @pytest.mark.req("R-29")
@@ -173,5 +173,5 @@ def test_fallback_never_spends_more_than_there_is(legs: Server, partner: FakePar
     key = legs.new_workspace(name, "--billing", "prepaid", credit="1.5")
     response = httpx.post(f"{legs.url}/v2/models/fake/dearer-1", headers={"X-API-Key": key}, json={})
     assert (response.status_code, response.json()["error_type"]) == (502, "provider_error")
-    assert _asked(partner) == [NATIVE]
+    assert _called_paths(partner) == [NATIVE]
     assert (legs.workspace(name)["balance"], legs.workspace(name)["held"]) == ("1.5", "0")

@@ -119,7 +119,7 @@ def test_key_with_another_call_is_a_conflict(partner: FakePartner, ask: Ask, oth
 
 def test_key_of_a_running_call_is_told_to_wait(partner: FakePartner, ask: Ask) -> None:
     """While the first call runs the same key is 409 with a wait, another call under it 409 without; then it is told."""
-    partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
+    partner.script(NATIVE, partner.hold(reply(200, _LINKLESS)))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask)
         wait_until(lambda: partner.requests(NATIVE), "the call is under way")
@@ -133,7 +133,7 @@ def test_key_of_a_running_call_is_told_to_wait(partner: FakePartner, ask: Ask) -
 
 def test_one_of_many_calls_with_a_key_runs(partner: FakePartner, ask: Ask) -> None:
     """Exactly one of many concurrent calls with a key runs; the others are told to wait or get its answer."""
-    partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
+    partner.script(NATIVE, partner.hold(reply(200, _LINKLESS)))
     start = threading.Barrier(16)
 
     def call(_: int) -> httpx.Response:
@@ -178,7 +178,7 @@ def test_every_refusal_of_ours_leaves_its_key_free(legs: Server, partner: FakePa
     assert call("wrong", params={"model_provider": "runware"}).status_code == 400
     assert call("wrong").status_code == 200
     legs.cli("workspaces", "change", name, "--in-flight-limit", "1")
-    partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
+    partner.script(NATIVE, partner.hold(reply(200, _LINKLESS)))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(call, "slow")
         wait_until(lambda: legs.workspace(name)["in_flight"] == 1, "a run in flight")
@@ -278,7 +278,7 @@ def test_replay_needs_neither_money_nor_a_slot(legs: Server, partner: FakePartne
     assert call("three").status_code == 402
     assert call("one").headers[_REPLAYED] == "true"
     legs.cli("workspaces", "credit", name, "0.01")
-    partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
+    partner.script(NATIVE, partner.hold(reply(200, _LINKLESS)))
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(call, "slow")
         wait_until(lambda: legs.workspace(name)["in_flight"] == 1, "a run in flight")
@@ -319,7 +319,7 @@ def strict_server(request: pytest.FixtureRequest, partner: FakePartner, tmp_path
     with serving(tmp_path / "data", catalog=catalog.path, env=env, arguments=("--no-local-partner",)) as server:
         yield server
         partner.release()
-        server.settled()
+        server.prove_settled()
 
 
 def test_partners_link_is_a_conflict_after_its_window(strict_server: Server, partner: FakePartner) -> None:
@@ -351,7 +351,7 @@ def test_result_beyond_the_cap_is_not_kept(strict_server: Server, partner: FakeP
 @pytest.mark.parametrize("strict_server", ["0.8"], indirect=True)
 def test_late_generation_is_collected_and_not_repeated(strict_server: Server, partner: FakePartner) -> None:
     """After a 504 the same key is first told to wait, and then collects what the partner was asked for once."""
-    partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
+    partner.script(NATIVE, partner.hold(reply(200, _LINKLESS)))
     call = asker(strict_server, strict_server.key)
     late = call("late")
     assert (late.status_code, late.json()["error_type"]) == (504, "deadline_exceeded")
@@ -370,7 +370,7 @@ def test_late_generation_is_collected_and_not_repeated(strict_server: Server, pa
 @pytest.mark.parametrize("strict_server", ["0.8"], indirect=True)
 def test_late_failure_is_told_as_itself(strict_server: Server, partner: FakePartner) -> None:
     """A run that fails after the deadline is told as that failure, and not started again."""
-    partner.script(NATIVE, partner.held(reply_json({"error": {"message": "no"}}, 400)), hang())
+    partner.script(NATIVE, partner.hold(reply_json({"error": {"message": "no"}}, 400)), hang())
     call = asker(strict_server, strict_server.key)
     assert call("late").status_code == 504
     partner.release()
@@ -383,7 +383,7 @@ def test_late_failure_is_told_as_itself(strict_server: Server, partner: FakePart
 def test_caller_that_left_collects_its_result(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """Anyone who lost the connection gets the result with the same key."""
     call = asker(legs, api_key := legs.new_workspace(new_name()))
-    partner.script(NATIVE, partner.held(native("https://cdn.example/x.png")))
+    partner.script(NATIVE, partner.hold(native("https://cdn.example/x.png")))
     sent = json.dumps({"prompt": "a"}).encode()
     headers = {"Idempotency_Key": "once", "Content_Type": "application/json"}
     legs.abandon("/v2/models/fake/many-1", api_key, sent, lambda: partner.requests(NATIVE), **headers)

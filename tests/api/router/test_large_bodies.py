@@ -136,4 +136,4 @@ def test_body_that_ends_its_reader_is_refused_once(alone: Server) -> None:
     assert [answer.status_code for answer in answers] == [400]
     assert "cannot be read" in answers[0].json()["detail"]
     wait_until(lambda: readers(alone) == [], "no other process had it")
-    wait_until(lambda: len(alone.logged("BodyReaderFailed")) == 1, "the end of the process is told")
+    wait_until(lambda: len(alone.logged_events("BodyReaderFailed")) == 1, "the end of the process is told")

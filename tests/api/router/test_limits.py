@@ -20,7 +20,7 @@ def _run(router: Server, key: str, model: str = "fake/json-1", **options: Any) -
 @pytest.fixture
 def held(router: Server, partner: FakePartner) -> Iterator[Any]:
     """Return a function that keeps some runs of a key in flight until the test ends."""
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     threads: list[threading.Thread] = []
 
     def hold(key: str, workspace: str, count: int) -> None:

@@ -39,7 +39,7 @@ def _run(legs: Server, api_key: str, body: Any = None, model: str = "many-1", **
     return httpx.post(f"{legs.url}/v2/models/fake/{model}", headers=headers, json=body, timeout=60, **options)
 
 
-def _shown(partner: FakePartner) -> list[str]:
+def _credentials_shown(partner: FakePartner) -> list[str]:
     """What each request that arrived was shown as a credential."""
     return [request.headers["authorization"] for request in partner.requests()]
 
@@ -50,7 +50,7 @@ def test_run_with_ones_own_key_is_not_billed(legs: Server, partner: FakePartner,
     name, api_key = owner()
     response = _run(legs, api_key)
     assert (response.status_code, response.json()) == (200, {"leg": "native"})
-    assert _shown(partner) == [f"Bearer {_MINE}"]
+    assert _credentials_shown(partner) == [f"Bearer {_MINE}"]
     assert "x-service-credits-used" not in response.headers
     entries = legs.ledger(name)
     assert {row["kind"] for row in entries} == {"hold", "post"}
@@ -66,7 +66,7 @@ def test_own_key_is_shown_while_a_task_is_polled(legs: Server, partner: FakePart
     assert _run(legs, api_key, {}, "task-1").status_code == 200
     assert _run(legs, api_key, {"prompt": "a", "image": INLINE}).status_code == 200
     assert [request.path for request in partner.requests()] == ["/tasks", "/tasks/t-1", "/tasks/t-1", EDITS]
-    assert set(_shown(partner)) == {f"Bearer {_MINE}"}
+    assert set(_credentials_shown(partner)) == {f"Bearer {_MINE}"}
 
 
 def test_each_workspace_shows_its_own_key(legs: Server, partner: FakePartner, owner: Owner, new_name: NewName) -> None:
@@ -76,7 +76,7 @@ def test_each_workspace_shows_its_own_key(legs: Server, partner: FakePartner, ow
     neither = legs.new_workspace(new_name())
     for api_key in (one, two, neither):
         assert _run(legs, api_key).status_code == 200
-    assert _shown(partner) == ["Bearer key-of-one", "Bearer key-of-two", f"Bearer {SECRET}"]
+    assert _credentials_shown(partner) == ["Bearer key-of-one", "Bearer key-of-two", f"Bearer {SECRET}"]
 
 
 def test_deleted_key_is_no_longer_used(legs: Server, partner: FakePartner, owner: Owner) -> None:
@@ -87,7 +87,7 @@ def test_deleted_key_is_no_longer_used(legs: Server, partner: FakePartner, owner
     assert "x-service-credits-used" not in _run(legs, api_key).headers
     httpx.delete(path, headers={"X-API-Key": api_key})
     assert _run(legs, api_key).headers["x-service-credits-used"] == "2.11"
-    assert _shown(partner) == ["Bearer another", f"Bearer {SECRET}"]
+    assert _credentials_shown(partner) == ["Bearer another", f"Bearer {SECRET}"]
     assert legs.workspace(name)["balance"] == "-0.01"
 
 
@@ -100,9 +100,9 @@ def test_bad_key_is_not_replaced_by_ours(legs: Server, partner: FakePartner, own
     assert response.status_code in (502, 503)
     refused = "The provider refused your own key for fake with status"
     assert response.json()["detail"].startswith(refused) == (status in (401, 403))
-    assert not [line for line in legs.logged("CredentialRefused") if line["label"] == "own"]
+    assert not [line for line in legs.logged_events("CredentialRefused") if line["label"] == "own"]
     assert "x-service-router-fallback-provider" not in response.headers
-    assert _shown(partner) == [f"Bearer {_MINE}"]
+    assert _credentials_shown(partner) == [f"Bearer {_MINE}"]
 
 
 @pytest.mark.req("R-11")
@@ -123,7 +123,7 @@ def test_alias_does_not_conflict_with_a_stored_key(legs: Server, partner: FakePa
     """The aliases are native dispatch, on which the key is used."""
     _, api_key = owner()
     assert _run(legs, api_key, params={"model_provider": "default"}).status_code == 200
-    assert _shown(partner) == [f"Bearer {_MINE}"]
+    assert _credentials_shown(partner) == [f"Bearer {_MINE}"]
 
 
 def test_key_for_an_alternate_is_not_shown_to_another(legs: Server, partner: FakePartner, owner: Owner) -> None:
@@ -140,7 +140,7 @@ def test_empty_workspace_can_use_its_own_key(legs: Server, partner: FakePartner,
     """A run that costs nothing needs no balance."""
     _, api_key = owner("--billing", "prepaid")
     assert _run(legs, api_key).status_code == 200
-    assert _shown(partner) == [f"Bearer {_MINE}"]
+    assert _credentials_shown(partner) == [f"Bearer {_MINE}"]
 
 
 def test_own_key_does_not_pass_a_gate(legs: Server, partner: FakePartner, owner: Owner) -> None:
@@ -176,7 +176,9 @@ def test_own_key_is_never_logged(legs: Server, partner: FakePartner, owner: Owne
     answers.append(_run(legs, api_key, params={"model_provider": "fal"}))
     assert [answer.status_code for answer in answers] == [400, 502, 502, 409]
     last = answers[2].headers["x-service-request-id"]
-    wait_until(lambda: any(last in line.values() for line in legs.logged("RunEnded")), "the last run is in the log")
+    wait_until(
+        lambda: any(last in line.values() for line in legs.logged_events("RunEnded")), "the last run is in the log"
+    )
     told = legs.log.read_text("utf-8") + legs.client.get("/metrics").text
     assert _MINE not in told
     assert SECRET not in told

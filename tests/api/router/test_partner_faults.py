@@ -11,7 +11,7 @@ from fake_partner import (
     cut_chunks,
     drop,
     endless,
-    gzipped,
+    gzip_reply,
     half,
     hang,
     raw,
@@ -65,7 +65,7 @@ _FAULTS: Final = [
     pytest.param("json", cut_chunks(b'{"a":'), _BROKEN_200, id="cut chunks"),
     pytest.param("json", drop(), _BROKEN, id="no answer"),
     pytest.param("json", endless(), _BROKEN_200, id="a body without end"),
-    pytest.param("json", gzipped(b"{}"), _BROKEN_200, id="an encoded answer"),
+    pytest.param("json", gzip_reply(b"{}"), _BROKEN_200, id="an encoded answer"),
     pytest.param("json", raw(b"SSH-2.0-OpenSSH\r\n"), _BROKEN, id="another protocol"),
     # R-22: its own failures, with its own status.
     *(
@@ -223,7 +223,7 @@ def test_refusal_of_the_operators_key_is_logged_and_answered_with_502(
     router: Server, partner: FakePartner, status: int
 ) -> None:
     """The caller is told that the provider failed, and of the key only the log knows."""
-    before = len(router.logged("CredentialRefused"))
+    before = len(router.logged_events("CredentialRefused"))
     partner.script("/json", reply(status, b'{"error":"bad key"}'))
     response = router.client.post("/v2/models/fake/json-1", json={})
     assert (response.status_code, response.json()) == (
@@ -231,8 +231,8 @@ def test_refusal_of_the_operators_key_is_logged_and_answered_with_502(
         {"detail": "The provider reported a failure of its own.", "error_type": "provider_error"},
     )
     assert response.headers["x-service-upstream-status"] == str(status)
-    wait_until(lambda: router.logged("CredentialRefused")[before:], "the operator is told")
-    (told,) = router.logged("CredentialRefused")[before:]
+    wait_until(lambda: router.logged_events("CredentialRefused")[before:], "the operator is told")
+    (told,) = router.logged_events("CredentialRefused")[before:]
     assert (told["provider"], told["status"], told["level"]) == ("fake", status, "warning")
 
 

@@ -13,7 +13,7 @@ import pytest
 from api.conftest import SETTINGS, NewName, catalog_of
 from api.queues import KINDS
 from databases import Postgres
-from end_to_end.crash_sites import locked
+from end_to_end.crash_sites import lock_writes
 from fake_partner import FakePartner, reply
 from servers import Server, serving, wait_until
 
@@ -73,7 +73,7 @@ class _Callers:
 @pytest.fixture
 def held(partner: FakePartner) -> Iterator[FakePartner]:
     """Return the partner, which holds every run until it is told otherwise."""
-    partner.script("/json", partner.held(reply(200, b'{"made":true}')))
+    partner.script("/json", partner.hold(reply(200, b'{"made":true}')))
     yield partner
     partner.release()
 
@@ -159,7 +159,7 @@ def test_stopping_server_ends_its_waits(tmp_path: Path, held: FakePartner, *, is
         held.release()
     assert callers.join() == ([200] * 3 if is_released else [503] * 3)
     assert server.process.wait(60) == 0
-    assert server.logged("UnexpectedError") == []
+    assert server.logged_events("UnexpectedError") == []
     server.stop()
     held.release()
     with serving(tmp_path / "data", catalog=catalog.path, env=SETTINGS, arguments=_PLAIN) as second:
@@ -182,8 +182,8 @@ def test_server_under_pressure_refuses_runs_at_once_and_answers_all_else(
             """Call again and again while nothing can be admitted, until some are refused without a wait."""
             with ThreadPoolExecutor(8) as threads:
                 loop, answers = asyncio.get_running_loop(), list[asyncio.Future[httpx.Response]]()
-                async with locked(url):
-                    while server.metric("fairlead_runs_refused_total") <= len(server.logged("FaultAnswered")):
+                async with lock_writes(url):
+                    while server.metric("fairlead_runs_refused_total") <= len(server.logged_events("FaultAnswered")):
                         calls = [loop.run_in_executor(threads, _run, server, server.key) for _ in range(8)]
                         answers += calls
                         await asyncio.wait(calls[2:], timeout=2)
@@ -204,4 +204,4 @@ def test_server_under_pressure_refuses_runs_at_once_and_answers_all_else(
         wait_until(lambda: server.metric("fairlead_under_pressure") == 0, "the pressure has ended")
         runs = {row["run_id"] for row in server.ledger() if row["kind"] == "hold"}
         assert runs.isdisjoint(one.headers["x-service-request-id"] for one in refused)
-        server.settled()
+        server.prove_settled()

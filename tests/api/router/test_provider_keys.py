@@ -175,15 +175,16 @@ def test_wrong_method_is_405_with_the_methods_of_the_path(router: Server) -> Non
 def test_caller_who_leaves_is_no_unexpected_error(router: Server) -> None:
     """A connection that closes before its key is whole is recorded as such, and stores nothing."""
     host, port = router.url.removeprefix("http://").split(":")
-    before = len(router.logged("UnexpectedError"))
+    before = len(router.logged_events("UnexpectedError"))
     with socket.create_connection((host, int(port))) as connection:
         head = f"PUT {_PATH} HTTP/1.1\r\nHost: x\r\nX-API-Key: {router.key}\r\nContent-Length: 99\r\n\r\n"
         connection.sendall(head.encode() + b'{"key":')
         wait_until(lambda: router.client.get("/healthz").status_code == 200, "the server has read on")
     wait_until(
-        lambda: any(record["result"] == "client_disconnected" for record in router.logged("FaultAnswered")), "recorded"
+        lambda: any(record["result"] == "client_disconnected" for record in router.logged_events("FaultAnswered")),
+        "recorded",
     )
-    assert len(router.logged("UnexpectedError")) == before
+    assert len(router.logged_events("UnexpectedError")) == before
 
 
 @pytest.mark.req("R-17")

@@ -156,7 +156,7 @@ def test_servers_and_restarts_share_a_quota(
         )
 
     @contextmanager
-    def started(name: str, key: str | None = None) -> Iterator[Server]:
+    def start(name: str, key: str | None = None) -> Iterator[Server]:
         data = tmp_path / name
         if key is not None:
             data.mkdir()
@@ -164,16 +164,16 @@ def test_servers_and_restarts_share_a_quota(
         with serving(data, database=postgresql_url, catalog=few.path, env=_limits(0, 6), arguments=_PLAIN) as server:
             yield server
 
-    with started("one") as one:
+    with start("one") as one:
         assert [_ask(one, one.key).status_code for _ in range(3)] == [200] * 3
         wait_until_told(3)
-        with started("two", one.key) as two:
+        with start("two", one.key) as two:
             statuses = [_ask(two, one.key).status_code]
             wait_until_told(4)  # and so the second knows of the first
             statuses += [_ask(two, one.key).status_code for _ in range(4)]
             assert statuses == [200, 200, 200, 429, 429]
             wait_until(lambda: _ask(one, one.key).status_code == 429, "the first server knows", 20, 1.2)
-    with started("three", one.key) as three:
+    with start("three", one.key) as three:
         wait_until(lambda: _ask(three, one.key).status_code == 429, "the third server knows", 20, 1.2)
 
 

@@ -92,7 +92,7 @@ def test_concurrency_limit_is_reachable(router: Server, partner: FakePartner, ne
     """`concurrency_limit_exceeded`: one run is in flight, and one is allowed."""
     name = new_name()
     key = router.new_workspace(name, "--in-flight-limit", "1")
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(_run, router, key)
         wait_until(lambda: router.workspace(name)["in_flight"] == 1, "a run in flight")
@@ -108,7 +108,7 @@ def _with_one_model(partner: FakePartner, folder: Path) -> Path:
 
 
 @contextmanager
-def _started(partner: FakePartner, folder: Path, **settings: str) -> Iterator[Server]:
+def _start(partner: FakePartner, folder: Path, **settings: str) -> Iterator[Server]:
     catalog, env = _with_one_model(partner, folder), {**SETTINGS, **settings}
     with serving(folder / "data", catalog=catalog, env=env, arguments=_PLAIN) as server:
         yield server
@@ -117,8 +117,8 @@ def _started(partner: FakePartner, folder: Path, **settings: str) -> Iterator[Se
 @pytest.mark.req("R-19", "R-24")
 def test_deadline_exceeded_is_reachable(partner: FakePartner, tmp_path: Path) -> None:
     """`deadline_exceeded`: the partner takes longer than a call is held."""
-    partner.script("/json", partner.held(reply(200, b"{}")))
-    with _started(partner, tmp_path, FAIRLEAD_DEADLINE_SECONDS="0.8") as server:
+    partner.script("/json", partner.hold(reply(200, b"{}")))
+    with _start(partner, tmp_path, FAIRLEAD_DEADLINE_SECONDS="0.8") as server:
         _is(_run(server, server.key), 504, "deadline_exceeded")
         partner.release()
         server.idle()
@@ -127,7 +127,7 @@ def test_deadline_exceeded_is_reachable(partner: FakePartner, tmp_path: Path) ->
 @pytest.mark.req("R-19", "R-23")
 def test_rate_limited_is_reachable(partner: FakePartner, tmp_path: Path) -> None:
     """`rate_limited`: more was asked for in a window than is allowed."""
-    with _started(partner, tmp_path, FAIRLEAD_REQUESTS_PER_MINUTE="1") as server:
+    with _start(partner, tmp_path, FAIRLEAD_REQUESTS_PER_MINUTE="1") as server:
         refused = next(answer for _ in range(3) if (answer := _run(server, server.key)).status_code != 200)
         _is(refused, 429, "rate_limited")
         assert "per minute" in refused.json()["detail"]
@@ -141,7 +141,7 @@ def _queue(server: Server, key: str, model: str = "fake/json-1") -> httpx.Respon
 def test_cancelled_is_reachable(router: Server, partner: FakePartner, new_name: NewName) -> None:
     """`cancelled`: a run that waited was cancelled, and its result is asked for."""
     headers = {"X-API-Key": router.new_workspace(new_name(), "--in-flight-limit", "1")}
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     _, second = (_queue(router, headers["X-API-Key"]).json() for _ in range(2))
     assert httpx.put(second["cancel_url"], headers=headers, timeout=60).status_code == 202
     _is(httpx.get(second["response_url"], headers=headers, timeout=60), 409, "cancelled")
@@ -151,7 +151,7 @@ def test_cancelled_is_reachable(router: Server, partner: FakePartner, new_name: 
 def test_full_queue_and_queue_timeout_are_reachable(partner: FakePartner, tmp_path: Path) -> None:
     """`queue_backlog_full`, and once the one that waits has done so for too long, `queue_timeout`."""
     few = {"FAIRLEAD_QUEUE_BACKLOG": "1", "FAIRLEAD_QUEUE_PLACES": "0", "FAIRLEAD_QUEUE_HOURS": "0.001"}
-    with _started(partner, tmp_path, **few) as server:
+    with _start(partner, tmp_path, **few) as server:
         first = _queue(server, server.key).json()
         _is(_queue(server, server.key), 429, "queue_backlog_full")
         late = wait_until(
@@ -188,13 +188,13 @@ def test_departed_caller_is_recorded_and_billed(router: Server, partner: FakePar
     """`client_disconnected` reaches nobody: the caller is recorded as gone, and its run is billed."""
     name = new_name()
     key = router.new_workspace(name)
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     router.abandon("/v2/models/fake/json-1", key, b"{}", lambda: partner.requests("/json"))
     assert router.workspace(name)["in_flight"] == 1
     partner.release()
     router.idle()
     ended = wait_until(
-        lambda: [run for run in router.logged("RunEnded") if run["workspace"] == name], "the end is logged"
+        lambda: [run for run in router.logged_events("RunEnded") if run["workspace"] == name], "the end is logged"
     )
     assert [(run["result"], run["caller_left"]) for run in ended] == [("success", True)]
     assert router.workspace(name)["balance"] == "-0.01"

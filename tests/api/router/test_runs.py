@@ -114,7 +114,7 @@ def test_json_suffix_is_json(router: Server) -> None:
         assert response.status_code == 200, content_type
 
 
-def _charged(router: Server, response: httpx.Response, workspace: str = "default") -> Decimal:
+def _charge_of(router: Server, response: httpx.Response, workspace: str = "default") -> Decimal:
     (charge,) = router.charges(response.headers["x-service-request-id"], workspace)
     return Decimal(charge)
 
@@ -144,7 +144,7 @@ def test_credits_header_agrees_with_the_ledger(
     partner.script("/json", reply_json({"usage": usage}))
     response = _run(router, "fake/metered-1", body)
     assert response.status_code == 200
-    assert _charged(router, response) == Decimal(dollars)
+    assert _charge_of(router, response) == Decimal(dollars)
     assert response.headers["x-service-credits-used"] == credits_used
     exact = Decimal(dollars) * 211
     assert abs(Decimal(response.headers["x-service-credits-used"]) - exact) <= Decimal("0.005")
@@ -170,7 +170,7 @@ def test_concurrent_runs_are_each_charged_once(router: Server, new_name: NewName
 @pytest.mark.req("R-25", "R-29")
 def test_caller_that_left_is_billed(router: Server, partner: FakePartner, new_name: NewName) -> None:
     """When the caller closes the connection the run goes on: it is charged once, and recorded as left."""
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     name = new_name()
     key = router.new_workspace(name)
     left_before = router.metric("fairlead_callers_left_total")
@@ -179,7 +179,7 @@ def test_caller_that_left_is_billed(router: Server, partner: FakePartner, new_na
     router.idle()
     assert [row["balance_change"] for row in router.ledger(name) if row["kind"] == "post"] == ["-0.01"]
     assert router.metric("fairlead_callers_left_total") == left_before + 1
-    (ended,) = _ended(router, name, 1)
+    (ended,) = _end_lines(router, name, 1)
     assert (ended["caller_left"], ended["result"]) == (True, "success")
     wait_until(lambda: _is_logged_as_left(router, ended["request_id"]), "the caller's leaving is logged")
 
@@ -192,34 +192,35 @@ def test_caller_that_waits_is_not_recorded_as_gone(router: Server, new_name: New
     with httpx.Client(base_url=router.url, headers={"X-API-Key": key}) as client:
         for _ in range(3):
             assert client.post("/v2/models/fake/json-1", json={}).status_code == 200
-    assert [record["caller_left"] for record in _ended(router, name, 3)] == [False] * 3
+    assert [record["caller_left"] for record in _end_lines(router, name, 3)] == [False] * 3
 
 
 @pytest.mark.req("R-25")
 def test_body_that_is_cut_off_is_logged_as_a_disconnect(router: Server) -> None:
     """Anyone who closes the connection before the body is whole is recorded by that name, and begins nothing."""
     path = "/v2/models/fake/json-1"
-    before = len(router.logged("FaultAnswered"))
+    before = len(router.logged_events("FaultAnswered"))
     with socket.create_connection((httpx.URL(router.url).host, httpx.URL(router.url).port or 80)) as caller:
         head = f"POST {path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {router.key}\r\nContent-Length: 20\r\n\r\n"
         caller.sendall(head.encode() + b'{"prompt"')
     wait_until(
-        lambda: [line for line in router.logged("FaultAnswered")[before:] if line["path"] == path], "it is logged"
+        lambda: [line for line in router.logged_events("FaultAnswered")[before:] if line["path"] == path],
+        "it is logged",
     )
-    (told,) = [line for line in router.logged("FaultAnswered")[before:] if line["path"] == path]
+    (told,) = [line for line in router.logged_events("FaultAnswered")[before:] if line["path"] == path]
     assert told["result"] == "client_disconnected"
 
 
 def _is_logged_as_left(router: Server, run_id: str) -> bool:
-    told = [line["result"] for line in router.logged("FaultAnswered") if line["request_id"] == run_id]
+    told = [line["result"] for line in router.logged_events("FaultAnswered") if line["request_id"] == run_id]
     return told == ["client_disconnected"]
 
 
-def _ended(router: Server, workspace: str, count: int) -> list[dict[str, Any]]:
+def _end_lines(router: Server, workspace: str, count: int) -> list[dict[str, Any]]:
     """The lines of the runs of a workspace, when so many are in the log."""
 
     def lines() -> list[dict[str, Any]] | None:
-        found = [record for record in router.logged("RunEnded") if record["workspace"] == workspace]
+        found = [record for record in router.logged_events("RunEnded") if record["workspace"] == workspace]
         return found if len(found) >= count else None
 
     return wait_until(lines, f"{count} lines of runs") or []
@@ -234,4 +235,4 @@ def test_task_is_submitted_once(router: Server, partner: FakePartner) -> None:
     assert (response.status_code, response.content) == (200, b'{"state": "done", "n":1 }')
     assert len(partner.requests("/tasks", "POST")) == 1
     assert len(partner.requests("/tasks/t-1", "GET")) == 4
-    assert _charged(router, response) == Decimal("0.01")
+    assert _charge_of(router, response) == Decimal("0.01")

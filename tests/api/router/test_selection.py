@@ -27,7 +27,7 @@ _ANSWERS: Final = {
 """The six in their order, each with status, bucket and how its words begin or what they say."""
 
 
-def _asked(legs: Server, key: str, reasons: set[str]) -> httpx.Response:
+def _ask(legs: Server, key: str, reasons: set[str]) -> httpx.Response:
     """Make a call to which all of some refusals apply, and no other."""
     provider = "nobody" if "unregistered" in reasons else "runware" if "no leg" in reasons else "fal"
     body: dict[str, Any] = {"prompt": "a"}
@@ -72,7 +72,7 @@ def _is(response: httpx.Response, reason: str) -> None:
 def test_each_refusal_has_its_answer(legs: Server, partner: FakePartner, new_name: NewName, reason: str) -> None:
     """Each of the six refusals has its status, its bucket and its words, and nobody is called."""
     key = _workspace(legs, new_name(), {reason})
-    _is(_asked(legs, key, {reason}), reason)
+    _is(_ask(legs, key, {reason}), reason)
     assert not partner.requests()
 
 
@@ -87,7 +87,7 @@ def test_each_refusal_has_its_answer(legs: Server, partner: FakePartner, new_nam
 def test_earlier_refusal_answers_first(legs: Server, new_name: NewName, earlier: str, later: str) -> None:
     """Of two refusals that apply, the earlier one of the specification's order answers."""
     key = _workspace(legs, new_name(), {earlier, later})
-    _is(_asked(legs, key, {earlier, later}), earlier)
+    _is(_ask(legs, key, {earlier, later}), earlier)
 
 
 def test_edit_proceeds_where_the_leg_carries_it(legs: Server, partner: FakePartner) -> None:
@@ -104,7 +104,7 @@ def test_stored_key_of_another_provider_does_not_conflict(legs: Server, new_name
     key = legs.new_workspace(new_name())
     headers = {"X-API-Key": key}
     httpx.put(f"{legs.url}/v2/provider-keys/fal", headers=headers, json={"key": "mine-at-fal"})
-    assert _asked(legs, key, set()).status_code == 200
+    assert _ask(legs, key, set()).status_code == 200
 
 
 @pytest.mark.parametrize("alias", [None, "default", "service", "native"])
@@ -139,7 +139,7 @@ def test_unregistered_provider_is_refused(legs: Server, name: str) -> None:
 def test_native_gate_does_not_stop_an_alternate(legs: Server, new_name: NewName) -> None:
     """What a workspace may not do at the model's own provider, it may at another; and the other way round."""
     key = legs.new_workspace(new_name(), "--gate", "provider:fake=off", "--providers", "fal")
-    assert _asked(legs, key, set()).status_code == 200
+    assert _ask(legs, key, set()).status_code == 200
     native = httpx.post(f"{legs.url}/v2/models/fake/many-1", headers={"X-API-Key": key}, json={"prompt": "a"})
     assert (native.status_code, native.json()["error_type"]) == (403, "not_enabled")
 
@@ -160,12 +160,12 @@ def test_query_is_read_after_the_entitlement(legs: Server, partner: FakePartner,
     """A bad parameter is told after the entitlement, and before the gate of the model's own provider."""
     bad = {"strict_mode": "perhaps"}
 
-    def asked(*options: str) -> tuple[int, str]:
+    def ask(*options: str) -> tuple[int, str]:
         headers = {"X-API-Key": legs.new_workspace(new_name(), *options)}
         response = httpx.post(f"{legs.url}/v2/models/fake/many-1", params=bad, headers=headers, json={"prompt": "a"})
         return response.status_code, response.json()["error_type"]
 
-    assert asked("--models", "none") == (403, "forbidden")
-    assert asked("--gate", "provider:fake=off") == (400, "invalid_input")
-    assert asked("--providers", "none") == (400, "invalid_input")
+    assert ask("--models", "none") == (403, "forbidden")
+    assert ask("--gate", "provider:fake=off") == (400, "invalid_input")
+    assert ask("--providers", "none") == (400, "invalid_input")
     assert not partner.requests(EDITS)

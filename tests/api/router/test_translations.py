@@ -19,7 +19,7 @@ def _run(legs: Server, body: Any, provider: str = "fal", model: str = "many-1", 
     return legs.client.post(f"/v2/models/fake/{model}", params={"model_provider": provider, **params}, json=body)
 
 
-def _dropped(response: httpx.Response) -> list[str]:
+def _read_dropped(response: httpx.Response) -> list[str]:
     """What the header holds: a JSON array of strings in ASCII, encoded once."""
     header = response.headers[_DROPPED]
     assert header.isascii()
@@ -49,7 +49,7 @@ def test_every_dropped_field_is_told(legs: Server, partner: FakePartner) -> None
     partner.script(FAL, images())
     response = _run(legs, {"prompt": "a", "user": "me", "style": 'gl"oomy', "size": "large", "n": 2, "more": {"a": 1}})
     assert json.loads(partner.requests(FAL)[-1].body) == {"text": "a", "sync_mode": True}
-    assert sorted(_dropped(response)) == [
+    assert sorted(_read_dropped(response)) == [
         "more: this provider has no such field",
         "n: this provider has no such field",
         "size: this provider cannot express this value",
@@ -69,7 +69,7 @@ def test_every_dropped_field_is_told(legs: Server, partner: FakePartner) -> None
 )
 def test_list_of_dropped_fields_is_bounded(legs: Server, fields: dict[str, str], kept: int, last: str | None) -> None:
     """At most 64 entries are listed; where there are more, the last one counts the rest."""
-    entries = _dropped(_run(legs, {"prompt": "a", **fields}))
+    entries = _read_dropped(_run(legs, {"prompt": "a", **fields}))
     assert len(entries) == kept
     if last is None:
         assert not any(entry.startswith("and ") for entry in entries)
@@ -83,7 +83,7 @@ def test_dropped_entries_are_bounded_in_the_bytes_of_the_header(legs: Server) ->
     """An entry has at most 300 bytes there and the header at most 4,096, all of them plain ASCII."""
     open_body = {"prompt": "a", **{f"{n:03d}é{_LONG * 4}": 1 for n in range(40)}}
     response = _run(legs, open_body, model="long-1")
-    entries = _dropped(response)
+    entries = _read_dropped(response)
     assert len(response.headers[_DROPPED].encode("latin-1")) <= 4096
     assert max(len(json.dumps(entry)) - 2 for entry in entries) == 300
     assert entries[0].startswith("000é")
@@ -95,7 +95,7 @@ def test_dropped_entries_are_bounded_in_the_bytes_of_the_header(legs: Server) ->
 @pytest.mark.req("R-12")
 def test_dropped_link_hides_its_query(legs: Server) -> None:
     """A field's name that is a link loses its query, which may be a secret."""
-    entries = _dropped(_run(legs, {"prompt": "a", "https://a.example/b?token=secret": 1}, model="long-1"))
+    entries = _read_dropped(_run(legs, {"prompt": "a", "https://a.example/b?token=secret": 1}, model="long-1"))
     assert len(entries) == 1
     assert "secret" not in entries[0]
 
@@ -115,7 +115,9 @@ def test_answer_that_cannot_be_translated_comes_raw(legs: Server, partner: FakeP
     assert response.headers["content-type"] == "application/json"
     run_id = response.headers["x-service-request-id"]
     assert legs.charges(run_id) == ["0.02"]
-    lines = wait_until(lambda: [r for r in legs.logged("AnswerLeftRaw") if r["run_id"] == run_id], "a line in the log")
+    lines = wait_until(
+        lambda: [r for r in legs.logged_events("AnswerLeftRaw") if r["run_id"] == run_id], "a line in the log"
+    )
     assert (lines[0]["provider"], lines[0]["model_id"]) == ("fal", "fake/many-1")
 
 

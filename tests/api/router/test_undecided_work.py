@@ -82,7 +82,7 @@ def test_of_two_calls_with_the_key_of_timed_out_work_one_waits(client: Client, p
     _take(partner)
     assert _ask(client).status_code == 504
     assert _ask(client, body={"prompt": "another"}).status_code == 409
-    partner.script("/tasks/t", partner.held(_DONE))
+    partner.script("/tasks/t", partner.hold(_DONE))
     before = len(partner.requests("/tasks/t"))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(_ask, client)
@@ -115,8 +115,8 @@ def test_final_failure_asks_for_no_retry(client: Client, partner: FakePartner) -
     assert [response.status_code for response in (first, again)] == [504, 504]
     assert ("retry-after" in first.headers, "retry-after" in again.headers) == (True, False)
     _take(partner)
-    request_id = client.queued(_MODEL)
-    client.completed(request_id, _MODEL)
+    request_id = client.queue(_MODEL)
+    client.wait_for_completion(request_id, _MODEL)
     collected = client.collect(request_id, _MODEL)
     is_refused(collected, 504, "provider_timeout")
     assert "retry-after" not in collected.headers

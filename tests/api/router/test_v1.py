@@ -125,7 +125,7 @@ def test_v1_refuses_a_run_beyond_the_limit(
     """429 when as many runs are in flight as allowed."""
     name = new_name()
     router.new_workspace(name, "--in-flight-limit", "1")
-    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/json", partner.hold(reply(200, b"{}")))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(caller.run, workspace=name)
         wait_until(lambda: router.workspace(name)["in_flight"] == 1, "a run in flight")

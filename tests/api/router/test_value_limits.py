@@ -16,7 +16,7 @@ _CLOSED: Final = "/v2/models/fake/closed-1"
 _VALUES: Final = 20_000
 
 
-def nested(values: int) -> bytes:
+def nest(values: int) -> bytes:
     """A body of so many values, its own object among them."""
     return b'{"a":[' + b",".join([b"{}"] * (values - 2)) + b"]}"
 
@@ -25,7 +25,7 @@ def nested(values: int) -> bytes:
 @pytest.mark.parametrize("path", [_RUN, f"{_RUN}/estimate", f"{_RUN}/requests"])
 def test_body_of_too_many_values_is_refused(router: Server, partner: FakePartner, path: str) -> None:
     """Runs, estimates and queued runs answer 413 with the limit; no partner hears of it."""
-    response = router.client.post(path, content=nested(_VALUES + 1), headers={"Content-Type": "application/json"})
+    response = router.client.post(path, content=nest(_VALUES + 1), headers={"Content-Type": "application/json"})
     assert response.status_code == 413
     assert response.json() == {
         "detail": "The request body holds more than 20000 values.",
@@ -40,14 +40,14 @@ def test_body_of_too_many_values_is_refused_before_it_has_arrived(router: Server
     address = urlsplit(str(router.client.base_url))
     head = f"POST {_RUN} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {router.key}\r\nContent-Length: 60000000\r\n\r\n"
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
-        connection.sendall(head.encode() + nested(_VALUES + 1))
+        connection.sendall(head.encode() + nest(_VALUES + 1))
         assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.req("S-02")
 def test_body_at_the_limit_is_run(router: Server, partner: FakePartner) -> None:
     """As many values as the limit says are let through, and go to the partner as they came."""
-    content = nested(_VALUES)
+    content = nest(_VALUES)
     assert router.client.post(_RUN, content=content).status_code == 200
     assert partner.requests()[-1].body == content
 

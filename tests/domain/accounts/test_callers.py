@@ -40,7 +40,7 @@ def test_pattern_is_a_name_or_a_prefix_before_a_star(
     assert Patterns(allowed).allow(name) is answer
 
 
-def refused(who: Caller) -> Fault | None:
+def refusal_of(who: Caller) -> Fault | None:
     """Why a caller may not run a model on its provider, in the order in which a run is checked."""
     return refuse_model(who, "acme/one") or refuse_provider(who, "acme")
 
@@ -61,7 +61,7 @@ def refused(who: Caller) -> Fault | None:
 )
 def test_each_reason_to_refuse_a_caller_has_its_own_answer(changes: dict[str, Any], kind: type) -> None:
     """Each thing that forbids a run has its own answer."""
-    assert type(refused(caller(**changes))) is kind
+    assert type(refusal_of(caller(**changes))) is kind
 
 
 @pytest.mark.req("R-38")
@@ -71,7 +71,7 @@ def test_earlier_of_two_refusals_is_told(first: int) -> None:
     earlier, later = REFUSALS[first], REFUSALS[first + 1]
     gates = {**earlier[0].get("gates", {}), **later[0].get("gates", {})}
     both = {**later[0], **earlier[0], "gates": gates}
-    assert type(refused(caller(**both))) is earlier[1]
+    assert type(refusal_of(caller(**both))) is earlier[1]
 
 
 @pytest.mark.req("J-11")

@@ -20,7 +20,7 @@ def _meter(per_minute: int = 0, per_day: int = 0) -> Meter:
     return Meter("lab", quotas_of(per_minute, per_day))
 
 
-def _refused(meter: Meter, now: int) -> RateLimited:
+def _refusal_of(meter: Meter, now: int) -> RateLimited:
     fault = meter.count(now)
     assert fault is not None
     return fault
@@ -62,7 +62,7 @@ def test_spent_day_is_named_before_a_spent_minute() -> None:
     """When both quotas are spent the day is named: at the next minute the caller would be refused again."""
     meter = _meter(1, 1)
     assert meter.count(NOW) is None
-    assert _refused(meter, NOW) == RateLimited("day", 1, 86_400)
+    assert _refusal_of(meter, NOW) == RateLimited("day", 1, 86_400)
 
 
 @pytest.mark.parametrize(("at", "wait"), [(0, 60), (1, 60), (999, 60), (1000, 59), (59_000, 1), (59_999, 1)])
@@ -70,7 +70,7 @@ def test_wait_is_rounded_up(at: int, wait: int) -> None:
     """A part of a second counts as a whole one, so that nobody comes back too early."""
     meter = _meter(1)
     meter.count(NOW)
-    assert _refused(meter, NOW + at).retry_after == wait
+    assert _refusal_of(meter, NOW + at).retry_after == wait
 
 
 def test_limit_of_zero_is_no_quota() -> None:
@@ -84,7 +84,7 @@ def test_small_step_back_of_the_clock_gives_no_requests_away() -> None:
     """A step back of less than a window stays in the window; a larger one starts a new one instead of waiting."""
     meter = _meter(1)
     assert meter.count(NOW) is None
-    assert _refused(meter, NOW - 30_000).retry_after == 90
+    assert _refusal_of(meter, NOW - 30_000).retry_after == 90
     assert meter.count(NOW - 120_000) is None
 
 
@@ -145,7 +145,7 @@ def test_request_during_the_write_is_written_next() -> None:
     meter.count(NOW)
     meter.note_written({key: 4})
     assert (first, meter.unwritten()) == (1, [(key, 1)])
-    assert _refused(meter, NOW).limit == 5
+    assert _refusal_of(meter, NOW).limit == 5
 
 
 def test_late_count_of_a_past_window_is_ignored() -> None:
@@ -164,5 +164,5 @@ def test_quota_spent_by_all_servers_is_spent_here() -> None:
     meter.count(NOW)
     ((key, _),) = meter.unwritten()
     meter.note_written({key: 5})
-    assert _refused(meter, NOW) == RateLimited("minute", 5, 60)
+    assert _refusal_of(meter, NOW) == RateLimited("minute", 5, 60)
     assert meter.count(NOW + 60_000) is None

@@ -75,7 +75,7 @@ def variants() -> list[Any]:
     ]
 
 
-def filled(input_: NodeInput) -> Any:
+def value_for(input_: NodeInput) -> Any:
     """Something that an input takes."""
     if input_.media is not None:
         spelled = _SPELLED[input_.media.spelling]
@@ -90,7 +90,9 @@ def filled(input_: NodeInput) -> Any:
 def least(one: PartnerNode) -> dict[str, Any]:
     """What an editor sends of a node whose user has written a prompt and linked what must be there."""
     values = {
-        input_.name: filled(input_) if not input_.is_optional or input_.name in _PROMPTS else input_.options["default"]
+        input_.name: value_for(input_)
+        if not input_.is_optional or input_.name in _PROMPTS
+        else input_.options["default"]
         for input_ in one.inputs
         if not input_.is_optional or (input_.media is None and "default" in input_.options)
     }
@@ -159,7 +161,7 @@ def test_each_socket_makes_a_body_of_the_model_or_misses_only_a_companion_field(
         is_taken = input_.models is None or variant in input_.models
         if input_.media is None or not is_taken or one.name == "PartnerSynclabsSync3":
             continue
-        body = completed_body(model, body_of(one, variant, {**least(one), input_.name: filled(input_)}))
+        body = completed_body(model, body_of(one, variant, {**least(one), input_.name: value_for(input_)}))
         assert {found.type for found in model.input_schema.violations(body)} <= {"missing", *_ONE_OF_SEVERAL}
 
 

@@ -27,7 +27,7 @@ UUID: Final = "0190D3c8-1111-7222-8333-944445555666"
 GOOD: Final = {"model": "maker:5@1", "task": UUID, "cost": True, "more": {"a": [1]}}
 
 
-def refused(body: dict[str, Any], fixed: dict[str, Any] | None = None) -> list[tuple[tuple[str | int, ...], str]]:
+def refusal_of(body: dict[str, Any], fixed: dict[str, Any] | None = None) -> list[tuple[tuple[str | int, ...], str]]:
     """Return where a body is refused, and for which kind of mistake."""
     return [(one.loc, one.type) for one in FORM.violations(body, {} if fixed is None else fixed)]
 
@@ -44,7 +44,7 @@ def refused(body: dict[str, Any], fixed: dict[str, Any] | None = None) -> list[t
 )
 def test_named_fields_pass(body: dict[str, Any]) -> None:
     """A body of fields that the leg names is taken, whatever stands in them; null is as good as nothing."""
-    assert refused(body) == []
+    assert refusal_of(body) == []
 
 
 @pytest.mark.req("S-01")
@@ -72,14 +72,14 @@ def test_named_fields_pass(body: dict[str, Any]) -> None:
 )
 def test_unnamed_places_and_values_are_refused(body: dict[str, Any], place: tuple[str | int, ...], kind: str) -> None:
     """What the leg does not name has no price, at any depth, in any spelling and in any other shape."""
-    assert refused(body) == [(("body", *place), kind)]
+    assert refusal_of(body) == [(("body", *place), kind)]
 
 
 @pytest.mark.req("S-01")
 def test_fixed_fields_must_have_their_values() -> None:
     """The fixed values pass, with a UUID of the caller's own where the run's id would stand."""
-    assert refused(GOOD, FIXED) == []
-    assert refused({}, FIXED) == [(("body", name), "missing") for name in FIXED]
+    assert refusal_of(GOOD, FIXED) == []
+    assert refusal_of({}, FIXED) == [(("body", name), "missing") for name in FIXED]
 
 
 @pytest.mark.req("S-01")
@@ -100,14 +100,14 @@ def test_fixed_fields_must_have_their_values() -> None:
 )
 def test_another_value_of_a_fixed_field_is_refused(name: str, value: Any) -> None:
     """A fixed field with anything but its own value, of its own type, is named."""
-    assert refused({**GOOD, name: value}, FIXED) == [(("body", name), "const")]
+    assert refusal_of({**GOOD, name: value}, FIXED) == [(("body", name), "const")]
 
 
 @pytest.mark.req("R-21")
 def test_violations_are_bounded() -> None:
     """A body of nonsense makes no larger answer than any other."""
-    assert len(refused({f"f{number}": 1 for number in range(1000)})) == VIOLATIONS_MAX
-    ((_, name), _) = refused({"x" * 5000: 1})[0]
+    assert len(refusal_of({f"f{number}": 1 for number in range(1000)})) == VIOLATIONS_MAX
+    ((_, name), _) = refusal_of({"x" * 5000: 1})[0]
     assert len(str(name)) == 200
 
 

@@ -20,7 +20,7 @@ def move(source: str | list[str], target: str | list[str], **spelling: Any) -> M
     return Move(sources, targets, **spelling)
 
 
-def said(body: dict[str, Any], *moves: Move, **more: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+def translated_body(body: dict[str, Any], *moves: Move, **more: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a body in another provider's words, and what was dropped."""
     translated = translate(Translation(moves, **more), body)
     return translated.body, translated.dropped
@@ -57,7 +57,7 @@ def said(body: dict[str, Any], *moves: Move, **more: Any) -> tuple[dict[str, Any
 )
 def test_moved_field_arrives_as_the_move_says(moved: Move, body: dict[str, Any], expected: dict[str, Any]) -> None:
     """A field moves, spelled as the move says, and nothing is dropped of it."""
-    assert said(body, moved) == (expected, ())
+    assert translated_body(body, moved) == (expected, ())
 
 
 @pytest.mark.req("R-12")
@@ -81,14 +81,14 @@ def test_moved_field_arrives_as_the_move_says(moved: Move, body: dict[str, Any],
 )
 def test_value_without_a_counterpart_is_dropped_with_a_reason(moved: Move, body: dict[str, Any]) -> None:
     """A value without a counterpart is dropped, and named with the reason."""
-    _, dropped = said(body, moved)
+    _, dropped = translated_body(body, moved)
     assert dropped == ("a: this provider cannot express this value",)
 
 
 @pytest.mark.req("R-12")
 def test_joined_field_needs_all_its_parts() -> None:
     """A text is joined of all its parts or of none: what is there alone is dropped."""
-    body, dropped = said({"w": 16}, move(["/w", "/h"], "/size", glue="*"))
+    body, dropped = translated_body({"w": 16}, move(["/w", "/h"], "/size", glue="*"))
     assert (body, dropped) == ({}, ("w: this provider has no such field",))
 
 
@@ -97,7 +97,7 @@ def test_dropped_field_is_named_with_its_reason() -> None:
     """A reason of the file is told, at the field or at its top; else that there is no such field."""
     body = {"user": "me", "style": {"tone": 1, "mood": 2}, "seed": 5, "prompt": "x", "none": None}
     reasons = {"/user": "it keeps no users apart", "/style": "it has no styles", "/style/mood": "it has no moods"}
-    _, dropped = said(body, move("/prompt", "/p"), move("/style/tone", "/t", values={}), dropped=reasons)
+    _, dropped = translated_body(body, move("/prompt", "/p"), move("/style/tone", "/t", values={}), dropped=reasons)
     assert dropped == (
         "user: it keeps no users apart",
         "style: it has no styles",
@@ -109,7 +109,7 @@ def test_dropped_field_is_named_with_its_reason() -> None:
 def test_rest_of_a_partly_carried_object_is_named() -> None:
     """Beside what was carried, the rest of an object or an array is named place by place."""
     body = {"a": {"b": 1, "c": {"d": 2, "e": 3}}, "l": [{"url": "u", "fit": 1}, {"url": "v"}]}
-    target, dropped = said(body, move("/a/b", "/b"), move("/l/*/url", "/urls/*"))
+    target, dropped = translated_body(body, move("/a/b", "/b"), move("/l/*/url", "/urls/*"))
     assert target == {"b": 1, "urls": ["u", "v"]}
     assert dropped == ("a.c: this provider has no such field", "l.0.fit: this provider has no such field")
 
@@ -118,7 +118,7 @@ def test_rest_of_a_partly_carried_object_is_named() -> None:
 def test_each_further_picture_is_named_as_dropped() -> None:
     """Where there is room for one, the first is carried and each further one is named."""
     body = {"images": [{"url": "a"}, {"url": "b"}]}
-    assert said(body, move("/images/*/url", "/image")) == (
+    assert translated_body(body, move("/images/*/url", "/image")) == (
         {"image": "a"},
         ("images.1: this provider has no such field",),
     )
@@ -129,7 +129,7 @@ def test_role_that_chose_the_field_is_not_dropped() -> None:
     """What a filter looked at has said what it had to; other roles are named."""
     body = {"content": [{"role": "first_frame", "url": "a"}, {"role": "last_frame", "url": "b"}, {"url": "c"}]}
     filtered = move("/content/*[role=first_frame]/url", "/start"), move("/content/*[role=]/url", "/refs/*")
-    assert said(body, *filtered) == (
+    assert translated_body(body, *filtered) == (
         {"start": "a", "refs": ["c"]},
         ("content.1: this provider has no such field",),
     )
@@ -140,7 +140,7 @@ def test_implied_field_is_not_named_as_dropped() -> None:
     """The model is named by the path, and what else says nothing of its own is not named."""
     body = {"model": "x", "content": [{"type": "text", "text": "t"}]}
     implied = (("model",), ("content", "*", "type"))
-    assert said(body, move("/content/*/text", "/prompt"), implied=implied) == ({"prompt": "t"}, ())
+    assert translated_body(body, move("/content/*/text", "/prompt"), implied=implied) == ({"prompt": "t"}, ())
 
 
 @pytest.mark.req("R-12")
@@ -222,13 +222,13 @@ BODIES = st.fixed_dictionaries(
 )
 
 
-def numbered(value: Any, numbers: Iterator[int]) -> Any:
+def number_leaves(value: Any, numbers: Iterator[int]) -> Any:
     """Return a document in which no two leaves are the same."""
     match value:
         case dict():
-            return {name: numbered(inner, numbers) for name, inner in value.items()}
+            return {name: number_leaves(inner, numbers) for name, inner in value.items()}
         case list():
-            return [numbered(inner, numbers) for inner in value]
+            return [number_leaves(inner, numbers) for inner in value]
         case "leaf":
             return f"leaf-{next(numbers)};"
         case _:
@@ -250,7 +250,7 @@ def test_every_leaf_arrives_or_is_named_as_dropped(
     moves: list[tuple[Pointer, dict[str, Any], bool]], body: Any
 ) -> None:
     """Whatever the moves, every leaf of a body arrives on the other side or is named there as dropped."""
-    body = numbered(body, itertools.count())
+    body = number_leaves(body, itertools.count())
     made = tuple(
         Move((source,), ((f"t{number}", *(["*"] if plural and is_plural(source) else [])),), **form)
         for number, (source, form, plural) in enumerate(moves)

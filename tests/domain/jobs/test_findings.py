@@ -112,13 +112,17 @@ def test_missing_asset_is_told_only_when_nothing_else_is_wrong() -> None:
     }
     other = {"type": "required_input_missing", "message": "m", "details": "", "extra_info": {}}
 
-    def told(node_errors: dict[str, Any], *missing: str) -> tuple[str, Any]:
+    def refusal_for(node_errors: dict[str, Any], *missing: str) -> tuple[str, Any]:
         found = refusal_of_engine(InvalidWorkflow({"message": "m"}, node_errors, frozenset(missing)))
         return found.code, found.details
 
     one = {"class_type": "LoadImage", "errors": [gone]}
-    assert told({"1": one}, "a.png")[0] == "missing_asset"
-    assert told({"1": one})[0] == told({"1": {**one, "errors": [gone, other]}}, "a.png")[0] == "invalid_workflow"
-    assert told({}, "a.png") == ("invalid_workflow", {})
-    code, many = told({str(number): one for number in range(51)}, "a.png")
+    assert refusal_for({"1": one}, "a.png")[0] == "missing_asset"
+    assert (
+        refusal_for({"1": one})[0]
+        == refusal_for({"1": {**one, "errors": [gone, other]}}, "a.png")[0]
+        == "invalid_workflow"
+    )
+    assert refusal_for({}, "a.png") == ("invalid_workflow", {})
+    code, many = refusal_for({str(number): one for number in range(51)}, "a.png")
     assert (code, len(many["node_errors"]), many["node_errors_truncated"]) == ("missing_asset", 50, True)

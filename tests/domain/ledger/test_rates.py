@@ -140,12 +140,12 @@ def n(**changes: Any) -> Factor:
     return Factor(("n",), **changes)
 
 
-def held(component: Component, body: dict[str, Any], operation: str | None = None, **defaults: Any) -> int:
+def hold_of(component: Component, body: dict[str, Any], operation: str | None = None, **defaults: Any) -> int:
     """Return what a body is held for."""
     return quote(card(component), Pricing(body, defaults, operation=operation)).amount
 
 
-def charged(component: Component, answer: Any, **headers: str) -> int:
+def charge_of(component: Component, answer: Any, **headers: str) -> int:
     """Return what an answer is charged, when everything was asked for."""
     return charge(quote(card(component), Pricing({})), answer, headers).amount
 
@@ -212,9 +212,9 @@ def test_newest_card_whose_date_has_come_is_in_force(today: datetime.date, versi
 def test_quantity_is_the_product_of_its_fields() -> None:
     """Fields are multiplied and scaled; defaults stand in for what is left out."""
     part = Component("pixel", 10, Decimal(1000), asks(Factor(("w",)), Factor(("h",)), scale="0.5"))
-    assert held(part, {"w": 4, "h": 6}) == 120
-    assert held(part, {"w": 4}, h=3) == 60
-    assert held(part, {"w": "4", "h": 1.5}) == 30
+    assert hold_of(part, {"w": 4, "h": 6}) == 120
+    assert hold_of(part, {"w": 4}, h=3) == 60
+    assert hold_of(part, {"w": "4", "h": 1.5}) == 30
 
 
 @pytest.mark.parametrize("value", [None, True, False, -1, -0.5, "many", "", [], {}, "NaN", float("nan"), float("inf")])
@@ -222,39 +222,39 @@ def test_nonsense_quantity_is_held_and_charged_at_the_upper_bound(value: Any) ->
     """Booleans, negatives, NaN and texts are not quantities: the upper bound is held and charged."""
     asked = Component("image", 10, Decimal(4), asks(n()))
     told = Component("image", 10, Decimal(4), measured=Measured(("n",)))
-    assert held(asked, {"n": value}) == 40
-    assert charged(told, {"n": value}) == 40
+    assert hold_of(asked, {"n": value}) == 40
+    assert charge_of(told, {"n": value}) == 40
 
 
 def test_quantity_never_passes_its_upper_bound() -> None:
     """A caller who asks for more than the card knows is held for the bound."""
     part = Component("image", 10, Decimal(4), asks(n()))
-    assert [held(part, {"n": number}) for number in (0, 1, 4, 5, 10**400)] == [0, 10, 40, 40, 40]
-    assert held(part, {}) == 40
+    assert [hold_of(part, {"n": number}) for number in (0, 1, 4, 5, 10**400)] == [0, 10, 40, 40, 40]
+    assert hold_of(part, {}) == 40
 
 
 def test_unless_field_makes_the_quantity_unknown() -> None:
     """`unless` takes the upper bound as soon as the field is there, whatever it says."""
     part = Component("image", 10, Decimal(4), asks(n(), unless=("mode",)))
-    assert held(part, {"n": 1}) == 10
-    assert held(part, {"n": 1, "mode": None}) == 40
+    assert hold_of(part, {"n": 1}) == 10
+    assert hold_of(part, {"n": 1, "mode": None}) == 40
 
 
 def test_products_of_a_quantity_are_added() -> None:
     """A quantity may be a sum, of which each part can make it unknown."""
     links = Requested((Factor(("links", "*"), Reading.COUNT),), Decimal(5), unless=("file",))
     part = Component("token", 2, Decimal(100), Requested((n(),), plus=(links,)))
-    assert [held(part, {"n": 3, "links": links}) for links in ([], ["a", "b"])] == [6, 26]
-    assert held(part, {"n": 3, "file": "x"}) == 200
-    assert held(part, {"links": ["a"]}) == 200
+    assert [hold_of(part, {"n": 3, "links": links}) for links in ([], ["a", "b"])] == [6, 26]
+    assert hold_of(part, {"n": 3, "file": "x"}) == 200
+    assert hold_of(part, {"links": ["a"]}) == 200
 
 
 def test_quantity_is_measured_from_a_header() -> None:
     """A quantity may be told by a header, which is asked for in lower case."""
     part = Component("second", 10, Decimal(60), measured=Measured(header="x-ms", scale=Decimal("0.001")))
-    assert charged(part, None, **{"x-ms": "1500"}) == 15
-    assert charged(part, None, **{"x-ms": "90000"}) == 600
-    assert charged(part, None) == 600
+    assert charge_of(part, None, **{"x-ms": "1500"}) == 15
+    assert charge_of(part, None, **{"x-ms": "90000"}) == 600
+    assert charge_of(part, None) == 600
 
 
 @pytest.mark.req("R-28")
@@ -289,7 +289,7 @@ CASED = Component(
 )
 def test_first_case_that_applies_sets_the_price(operation: str | None, body: dict[str, Any], price: int) -> None:
     """The first case of which operation and conditions both hold replaces the price; else the price stands."""
-    assert held(CASED, body, operation) == price
+    assert hold_of(CASED, body, operation) == price
 
 
 @pytest.mark.req("R-28")
@@ -305,39 +305,39 @@ def test_charge_is_made_at_the_price_of_the_hold() -> None:
 def test_whole_number_with_decimals_costs_the_same(spelled: Any) -> None:
     """`10.0` passes for an integer, with a schema and with a partner, so it must cost what `10` costs."""
     part = Component("video", 5, cases=(Case(50, None, (Condition(("seconds",), frozenset({"10"})),)),))
-    assert held(part, {"seconds": spelled}) == 50
+    assert hold_of(part, {"seconds": spelled}) == 50
     mapped = Component("second", 1, Decimal(60), asks(Factor(("seconds",), values={"10": Decimal(12)})))
-    assert held(mapped, {"seconds": spelled}) == 12
+    assert hold_of(mapped, {"seconds": spelled}) == 12
 
 
 def test_free_units_are_neither_held_nor_charged() -> None:
     """Up to `beyond` units cost nothing, and only those past them are paid, held for and charged alike."""
     part = Component("image", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(2))
-    assert [held(part, {"n": number}) for number in (0, 1, 2, 3, 5)] == [0, 0, 0, 10, 30]
-    assert [charged(part, {"n": number}) for number in (0, 2, 3)] == [0, 0, 10]
+    assert [hold_of(part, {"n": number}) for number in (0, 1, 2, 3, 5)] == [0, 0, 0, 10, 30]
+    assert [charge_of(part, {"n": number}) for number in (0, 2, 3)] == [0, 0, 10]
 
 
 def test_part_of_a_unit_is_paid_whole() -> None:
     """`whole` rounds what is left up, and nothing is nothing."""
     part = Component("megapixel", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(1), whole=True)
-    assert [held(part, {"n": number}) for number in (0, 1, 1.01, 2, 2.5)] == [0, 0, 10, 10, 20]
-    assert [charged(part, {"n": number}) for number in (0.2, 1.5, 3)] == [0, 10, 20]
-    assert held(Component("second", 10, Decimal("2.5"), asks(n()), whole=True), {"n": 2.1}) == 25
+    assert [hold_of(part, {"n": number}) for number in (0, 1, 1.01, 2, 2.5)] == [0, 0, 10, 10, 20]
+    assert [charge_of(part, {"n": number}) for number in (0.2, 1.5, 3)] == [0, 10, 20]
+    assert hold_of(Component("second", 10, Decimal("2.5"), asks(n()), whole=True), {"n": 2.1}) == 25
 
 
 def test_count_is_the_number_of_values_at_a_place() -> None:
     """`count` is how many values stand at a place; without any it is none, which is not unknown."""
     part = Component("image", 10, Decimal(9), asks(Factor(("refs", "*", "url"), Reading.COUNT)))
-    assert held(part, {"refs": [{"url": "a"}, {"text": "b"}, {"url": "c"}]}) == 20
-    assert held(part, {"refs": [{"url": "a"}] * 12}) == 90
-    assert held(part, {}) == 0
+    assert hold_of(part, {"refs": [{"url": "a"}, {"text": "b"}, {"url": "c"}]}) == 20
+    assert hold_of(part, {"refs": [{"url": "a"}] * 12}) == 90
+    assert hold_of(part, {}) == 0
 
 
 def test_length_is_the_number_of_characters_at_a_place() -> None:
     """`length` is the sum of the lengths of the texts at a place, in characters and not in bytes."""
     part = Component("character", 1, Decimal(1000), asks(Factor(("lines", "*"), Reading.LENGTH)))
-    assert held(part, {"lines": ["ab", "ééé", 7, None]}) == 5
-    assert held(part, {"lines": "abc"}) == 0
+    assert hold_of(part, {"lines": ["ab", "ééé", 7, None]}) == 5
+    assert hold_of(part, {"lines": "abc"}) == 0
 
 
 def test_bytes_is_the_size_of_the_whole_body() -> None:
@@ -350,27 +350,27 @@ def test_bytes_is_the_size_of_the_whole_body() -> None:
 def test_word_is_priced_as_the_number_it_stands_for() -> None:
     """`values` maps words to numbers, in the body and in the defaults; a word it does not know is unknown."""
     part = Component("second", 10, Decimal(30), asks(n(values={"5s": Decimal(5), "long": Decimal(9)})))
-    assert held(part, {"n": "5s"}) == 50
-    assert held(part, {}, n="long") == 90
-    assert held(part, {"n": 3}) == 30
-    assert held(part, {"n": "endless"}) == 300
+    assert hold_of(part, {"n": "5s"}) == 50
+    assert hold_of(part, {}, n="long") == 90
+    assert hold_of(part, {"n": 3}) == 30
+    assert hold_of(part, {"n": "endless"}) == 300
 
 
 def test_absent_field_takes_its_otherwise_number() -> None:
     """`otherwise` stands for a field that is absent or null, after the default; not for one that is nonsense."""
     part = Component("second", 10, Decimal(30), asks(n(otherwise=Decimal(5))))
-    assert held(part, {}) == 50
-    assert held(part, {"n": None}) == 50
-    assert held(part, {}, n=7) == 70
-    assert held(part, {"n": "nonsense"}) == 300
+    assert hold_of(part, {}) == 50
+    assert hold_of(part, {"n": None}) == 50
+    assert hold_of(part, {}, n=7) == 70
+    assert hold_of(part, {"n": "nonsense"}) == 300
 
 
 def test_results_in_the_answer_are_counted() -> None:
     """A counted quantity is how many results the answer holds; an answer of bytes holds none that could be counted."""
     part = Component("image", 10, Decimal(4), measured=Measured(("data", "*"), counted=True))
-    assert charged(part, {"data": [1, 2]}) == 20
-    assert charged(part, {"data": list(range(9))}) == 40
-    assert charged(part, None) == 40
+    assert charge_of(part, {"data": [1, 2]}) == 20
+    assert charge_of(part, {"data": list(range(9))}) == 40
+    assert charge_of(part, None) == 40
 
 
 USED = Measured(("usage", "in"), scale=Decimal("0.001"), plus=(("usage", "read"), ("usage", "written")))
@@ -394,7 +394,7 @@ def test_parts_of_a_quantity_have_prices_of_their_own() -> None:
 def test_parts_never_pass_the_whole() -> None:
     """A partner that reports more of a part than of the whole is paid for the whole."""
     part = Component("token", 100, Decimal(50), measured=Measured(("in",)), parts=(Part("cached", 10, ("read",)),))
-    assert charged(part, {"in": 5, "read": 9}) == 50
+    assert charge_of(part, {"in": 5, "read": 9}) == 50
 
 
 def test_part_a_body_rules_out_is_not_held_for() -> None:
@@ -410,8 +410,8 @@ def test_multiplier_is_held_for_and_charged_where_the_answer_has_it() -> None:
     fast = Multiplier("fast", Decimal(2), (Condition(("tier",), frozenset({"fast"})),), None, (ANSWERED_FAST,))
     flex = Multiplier("flex", Decimal("0.5"), answered=(Condition(("tier",), frozenset({"flex"})),))
     part = Component("second", 10, Decimal(60), asks(n()), Measured(("n",)), multipliers=(fast, flex))
-    assert held(part, {"n": 3, "tier": "fast"}) == 60
-    assert held(part, {"n": 3, "tier": "flex"}) == 30
+    assert hold_of(part, {"n": 3, "tier": "fast"}) == 60
+    assert hold_of(part, {"n": 3, "tier": "flex"}) == 30
     asked = quote(card(part), Pricing({"n": 3, "tier": "fast"}))
     assert [charge(asked, {"n": 3, "tier": tier}, {}).amount for tier in ("fast", "default", "flex")] == [60, 30, 15]
     plain = quote(card(part), Pricing({"n": 3}))

@@ -57,12 +57,12 @@ def card(*components: Component) -> RateCard:
     return RateCard("v1", datetime.date(2026, 1, 1), components)
 
 
-def held(body: dict[str, Any], component: Component = STRICTLY, operation: str = "run") -> int:
+def hold_of(body: dict[str, Any], component: Component = STRICTLY, operation: str = "run") -> int:
     """Return what is held for a strict body."""
-    return quote_strict(card(component), asked(body, operation)).amount
+    return quote_strict(card(component), pricing_of(body, operation)).amount
 
 
-def asked(body: dict[str, Any], operation: str = "run") -> Pricing:
+def pricing_of(body: dict[str, Any], operation: str = "run") -> Pricing:
     """Return a strict body as a price looks at it."""
     return Pricing(body, operation=operation, is_strict=True)
 
@@ -70,9 +70,9 @@ def asked(body: dict[str, Any], operation: str = "run") -> Pricing:
 @pytest.mark.req("S-01")
 def test_strict_prices_ignore_the_native_fields() -> None:
     """The quantity and the price come from the provider's own fields, and the schema's defaults from nowhere."""
-    assert held({**CHEAP, "n": 2}) == 10
-    assert held({**CHEAP, "num": 3}) == 30
-    assert held({"loud": False, "num": 3}, operation="edit") == 45
+    assert hold_of({**CHEAP, "n": 2}) == 10
+    assert hold_of({**CHEAP, "num": 3}) == 30
+    assert hold_of({"loud": False, "num": 3}, operation="edit") == 45
     assert quote(card(STRICTLY), Pricing({"n": 2})).amount == 24
     defaults = Pricing(CHEAP, {"num": 4}, is_strict=True)
     assert quote_strict(card(STRICTLY), defaults).amount == 10
@@ -82,14 +82,14 @@ def test_strict_prices_ignore_the_native_fields() -> None:
 @pytest.mark.parametrize("size", [None, "large", ["small"], "SMALL", 1])
 def test_price_that_no_case_settles_is_the_dearest(size: Any) -> None:
     """Where no strict case surely applies, the dearest price of the component is held, be it a native one."""
-    assert held({"size": size, "loud": False}) == 20
+    assert hold_of({"size": size, "loud": False}) == 20
 
 
 @pytest.mark.req("S-01")
 @pytest.mark.parametrize("loud", [True, "false", 0, None, "", ["false"], [False]])
 def test_text_that_spells_a_boolean_is_not_believed(loud: Any) -> None:
     """A cheaper price by `false` takes a JSON false: some partners take the text for true."""
-    assert held({"size": "small", "loud": loud}) == 20
+    assert hold_of({"size": "small", "loud": loud}) == 20
 
 
 @pytest.mark.req("S-01")
@@ -98,44 +98,44 @@ def test_text_that_spells_a_boolean_is_not_believed(loud: Any) -> None:
 )
 def test_quantity_that_cannot_be_read_is_held_at_the_most(num: Any) -> None:
     """Anything but a whole number above zero may be read otherwise by the partner: `at_most` is held."""
-    assert held({**CHEAP, "num": num}) == 40
-    assert beyond_card(card(STRICTLY), asked({**CHEAP, "num": num})) == ()
+    assert hold_of({**CHEAP, "num": num}) == 40
+    assert beyond_card(card(STRICTLY), pricing_of({**CHEAP, "num": num})) == ()
 
 
 @pytest.mark.req("S-01")
 def test_factor_with_values_takes_only_these() -> None:
     """Where a file lists the values of a field, another one is not read as a number."""
-    assert held({**CHEAP, "seconds": "auto"}) == 40
-    assert held({**CHEAP, "seconds": 1}) == 40
-    assert held({**CHEAP, "num": 2.0}) == 20
-    assert held({**CHEAP, "num": "3"}) == 30
-    assert held({**CHEAP, "num": None}) == 10
+    assert hold_of({**CHEAP, "seconds": "auto"}) == 40
+    assert hold_of({**CHEAP, "seconds": 1}) == 40
+    assert hold_of({**CHEAP, "num": 2.0}) == 20
+    assert hold_of({**CHEAP, "num": "3"}) == 30
+    assert hold_of({**CHEAP, "num": None}) == 10
 
 
 @pytest.mark.req("S-01")
 @pytest.mark.parametrize("num", [5, 10**30, "5", 1e200])
 def test_more_than_the_card_prices_is_refused_at_its_field(num: Any) -> None:
     """A run can be charged for `at_most`, so a body that surely asks for more is not sent."""
-    (violation,) = beyond_card(card(STRICTLY), asked({**CHEAP, "num": num}))
+    (violation,) = beyond_card(card(STRICTLY), pricing_of({**CHEAP, "num": num}))
     assert (violation.loc, violation.type, violation.ctx) == (("body", "num"), "less_than_equal", {"le": 4.0})
 
 
 @pytest.mark.req("S-01")
 def test_component_without_strict_pointers_is_held_whole() -> None:
     """A card that says nothing of strict bodies holds the most at the dearest price."""
-    assert held({"num": 1}, NATIVE) == 40
-    told = estimate(card(NATIVE), asked({"num": 1}))
+    assert hold_of({"num": 1}, NATIVE) == 40
+    told = estimate(card(NATIVE), pricing_of({"num": 1}))
     assert (told.source, told.least, told.most) == (Source.EXACT, 40, 40)
 
 
 @pytest.mark.req("S-01", "R-31")
 def test_estimate_of_a_strict_body_is_what_is_held() -> None:
     """An estimate reads the provider's own fields as well, and tells nothing where they cannot be read."""
-    told = estimate(card(STRICTLY), asked({**CHEAP, "num": 3}))
+    told = estimate(card(STRICTLY), pricing_of({**CHEAP, "num": 3}))
     assert (told.source, told.most) == (Source.EXACT, 30)
-    assert estimate(card(STRICTLY), asked({**CHEAP, "num": "x"})).reason is Reason.NOT_QUOTABLE
+    assert estimate(card(STRICTLY), pricing_of({**CHEAP, "num": "x"})).reason is Reason.NOT_QUOTABLE
     measured = Component("s", 5, Decimal(3), None, Measured(("n",)), strict=STRICT)
-    assert estimate(card(measured), asked({**CHEAP, "num": 3})).source is Source.ESTIMATED
+    assert estimate(card(measured), pricing_of({**CHEAP, "num": 3})).source is Source.ESTIMATED
 
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -152,4 +152,4 @@ def test_hold_of_a_strict_body_stays_within_the_card(body: dict[str, Any], readi
     """Whatever a body says, between nothing and the whole card at its dearest is held, and nothing breaks."""
     quantity = StrictQuantity(Requested((Factor(("num",), reading),), unless=("n",)))
     part = Component("image", 12, strict=StrictPointers((quantity,), STRICT.cases, Decimal(4)))
-    assert 0 <= held(body, part) <= 15 * 4
+    assert 0 <= hold_of(body, part) <= 15 * 4

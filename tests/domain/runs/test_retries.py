@@ -49,7 +49,7 @@ _ROWS = [
 ]
 
 
-def said_of(failed: Failed) -> str:
+def letters_of(failed: Failed) -> str:
     """Return the letters of the table that hold for a failed attempt."""
     held = {
         "e": may_go_elsewhere(failed),
@@ -66,7 +66,7 @@ def test_attempt_is_made_again_only_where_no_work_was_taken(
     fault: Fault, status: int | None, reached: Reached, said: str
 ) -> None:
     """What lies with a partner or with us may be tried again, as long as the work has certainly not been taken."""
-    assert said_of(Failed(fault, status, reached)) == said
+    assert letters_of(Failed(fault, status, reached)) == said
 
 
 @pytest.mark.req("R-14")
@@ -75,7 +75,7 @@ def test_attempt_is_made_again_only_where_no_work_was_taken(
 @for_each("fault", [one for one in EVERY if not isinstance(one, _PARTNERS_OR_OURS)], ids=name_of)
 def test_refusal_is_never_taken_to_another_provider(fault: Fault, reached: Reached, status: int | None) -> None:
     """What the caller did is never asked of anybody again, and tells nothing of the partner, whatever its status."""
-    assert said_of(Failed(fault, status, reached)) == ""
+    assert letters_of(Failed(fault, status, reached)) == ""
 
 
 @pytest.mark.req("R-14", "R-29")
@@ -83,7 +83,7 @@ def test_refusal_is_never_taken_to_another_provider(fault: Fault, reached: Reach
 def test_accepted_work_is_never_asked_for_twice(fault: Fault) -> None:
     """Whatever fails after a partner took the work, nobody is asked again: it could be done, and paid, twice."""
     for status in (None, 429, 500, 503):
-        assert said_of(Failed(fault, status, Reached.ACCEPTED)) == ""
+        assert letters_of(Failed(fault, status, Reached.ACCEPTED)) == ""
 
 
 @pytest.mark.req("R-14")

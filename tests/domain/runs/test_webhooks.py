@@ -39,7 +39,7 @@ DAY: Final = 24 * 3600 * 1000
 _ANY: Final = "0.0.0.0"  # noqa: S104 -- nothing is bound to it: a connection to it reaches this machine
 
 
-def ended(**changes: Any) -> EndedRun:
+def ended_run(**changes: Any) -> EndedRun:
     """Return a run that succeeded."""
     usual: dict[str, Any] = {
         "run_id": "run-1", "model_id": "acme/one", "state": RunState.SUCCEEDED, "reason": "completed",
@@ -126,7 +126,7 @@ def test_metadata_service_is_never_of_an_own_network(address: str, is_own: bool)
 
 def test_success_message_holds_no_result() -> None:
     """A success names the run and where its result is, and holds none of it."""
-    assert json.loads(message_of(ended())) == {
+    assert json.loads(message_of(ended_run())) == {
         "type": "run.completed",
         "timestamp": "2027-01-15T08:00:00.005Z",
         "data": {
@@ -150,7 +150,7 @@ def test_success_message_holds_no_result() -> None:
 )
 def test_failure_message_has_a_type_and_a_bucket(state: RunState, reason: str, error_type: str) -> None:
     """Whatever was not a success has a type of its own, and a bucket that callers know."""
-    told = json.loads(message_of(ended(state=state, reason=reason)))
+    told = json.loads(message_of(ended_run(state=state, reason=reason)))
     assert (told["type"], told["data"]["status"], told["data"]["error_type"]) == ("run.failed", "COMPLETED", error_type)
 
 

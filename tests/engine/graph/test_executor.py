@@ -31,7 +31,7 @@ from fairlead.engine.nodes.node import Output, definition_of, node, socket
 def test_long_chain_is_executed(execute: Execute) -> None:
     """Ten thousand nodes are executed one after the other, with three events each and a few in all."""
     seen = execute(chain(10_000))
-    assert seen.shown("show") == [10_000]
+    assert seen.output_of("show") == [10_000]
     assert len(seen.events) < 3 * 10_000 + 10
 
 
@@ -69,7 +69,7 @@ def test_node_two_nodes_need_is_executed_once(execute: Execute) -> None:
             "show": n("Show", value=["bottom", 0]),
         }
     )
-    assert seen.shown("show") == [23]
+    assert seen.output_of("show") == [23]
     assert sorted(seen.executed) == ["bottom", "left", "right", "show", "top"]
     assert (seen.executed[0], seen.executed[-2:]) == ("top", ["bottom", "show"])
 
@@ -96,8 +96,8 @@ def test_list_is_passed_item_by_item(execute: Execute) -> None:
             "all": n("ShowAll", value=["sum", 0]),
         }
     )
-    assert seen.shown("show") == [0, 2, 3, 4]
-    assert seen.shown("all") == [0, 2, 3, 4]
+    assert seen.output_of("show") == [0, 2, 3, 4]
+    assert seen.output_of("all") == [0, 2, 3, 4]
     assert [event.place.node for event in seen.of(Executing)].count("sum") == 1
 
 
@@ -112,7 +112,7 @@ def test_empty_list_calls_no_node(execute: Execute) -> None:
         }
     )
     assert isinstance(seen.outcome.ending, Succeeded)
-    assert (seen.outcome.ui.get("show"), seen.shown("all")) == (None, [])
+    assert (seen.outcome.ui.get("show"), seen.output_of("all")) == (None, [])
 
 
 def test_lazy_input_is_executed_only_when_asked_for(execute: Execute) -> None:
@@ -125,7 +125,7 @@ def test_lazy_input_is_executed_only_when_asked_for(execute: Execute) -> None:
     }
     seen = execute(graph)
     assert seen.executed == ["choose", "yes", "choose", "show"]
-    assert seen.shown("show") == [1]
+    assert seen.output_of("show") == [1]
     graph["choose"] = n("Choose", condition=False, yes=["yes", 0], no=["no", 0])
     assert isinstance(execute(graph).outcome.ending, Failed)
 
@@ -141,7 +141,7 @@ def test_list_of_conditions_asks_for_both_sides(execute: Execute) -> None:
             "show": n("Show", value=["choose", 0]),
         }
     )
-    assert seen.shown("show") == [2, 1]
+    assert seen.output_of("show") == [2, 1]
 
 
 def test_blocked_value_reaches_no_function(execute: Execute) -> None:
@@ -154,7 +154,7 @@ def test_blocked_value_reaches_no_function(execute: Execute) -> None:
         "show": n("Show", value=["most", 0]),
     }
     seen = execute(graph)
-    assert seen.shown("show") == [110, 111]
+    assert seen.output_of("show") == [110, 111]
     assert [(event.place.node, event.message) for event in seen.of(Stopped)] == [("more", "too big")]
     assert isinstance(seen.outcome.ending, Succeeded)
 
@@ -181,8 +181,8 @@ def test_concurrent_nodes_do_not_wait_for_each_other(execute: Execute) -> None:
         "s": n("Show", value=["ones", 0]),
     }
     seen = execute({**ones, **shows, **many})
-    assert seen.shown("s") == list(range(20))
-    assert [seen.shown(f"show {index}") for index in range(20)] == [[index] for index in range(20)]
+    assert seen.output_of("s") == list(range(20))
+    assert [seen.output_of(f"show {index}") for index in range(20)] == [[index] for index in range(20)]
 
 
 def test_ordinary_node_does_not_hold_up_concurrent_ones(execute: Execute) -> None:
@@ -230,7 +230,7 @@ def test_same_graph_under_other_ids_is_cached(execute: Execute) -> None:
 def test_twins_are_executed_once(execute: Execute) -> None:
     """Two nodes of one graph with the same inputs are executed once, and both show what came of it."""
     seen = execute({"1": n("Number", value=1), "2": n("Show", value=["1", 0]), "3": n("Show", value=["1", 0])})
-    assert (seen.executed, seen.shown("2"), seen.shown("3")) == (["1", "2"], [1], [1])
+    assert (seen.executed, seen.output_of("2"), seen.output_of("3")) == (["1", "2"], [1], [1])
 
 
 def test_node_that_is_never_the_same_is_executed_each_time(execute: Execute) -> None:
@@ -259,8 +259,8 @@ def test_hidden_inputs_are_given(execute: Execute) -> None:
     """Each by the name its class declares: the node's id, the graph, and what else came with it."""
     graph = {"1": n("Id"), "2": n("Show", value=["1", 0]), "3": n("Id"), "4": n("Show", value=["3", 0])}
     seen = execute(graph, hidden={"X": "extra"})
-    assert seen.shown("1", "hidden") == [{"me": "1", "prompt": graph, "x": "extra"}]
-    assert (seen.shown("2"), seen.shown("4")) == (["1"], ["3"])
+    assert seen.output_of("1", "hidden") == [{"me": "1", "prompt": graph, "x": "extra"}]
+    assert (seen.output_of("2"), seen.output_of("4")) == (["1"], ["3"])
 
 
 def test_inputs_that_grow_or_are_chosen_arrive_as_dicts(execute: Execute) -> None:
@@ -272,15 +272,15 @@ def test_inputs_that_grow_or_are_chosen_arrive_as_dicts(execute: Execute) -> Non
             "shape": n("Shape", kind="circle", kind__radius=3),
         }
     )
-    assert seen.shown("grow") == [{"value0": 1, "value2": 0}, {"value0": 1, "value2": 1}]
-    assert seen.shown("shape") == [{"kind": "circle", "radius": 3}]
+    assert seen.output_of("grow") == [{"value0": 1, "value2": 0}, {"value0": 1, "value2": 1}]
+    assert seen.output_of("shape") == [{"kind": "circle", "radius": 3}]
 
 
 def test_output_inside_a_graph_goes_on(execute: Execute) -> None:
     """What an output node gives goes on; a target alone makes no more than it needs."""
     graph = {"1": n("Number", value=4), "2": n("Pass", value=["1", 0]), "3": n("Pass", value=["2", 0])}
     assert execute(graph, targets=["2"]).executed == ["1", "2"]
-    assert execute(graph).shown("3") == [4]
+    assert execute(graph).output_of("3") == [4]
 
 
 @node("Picture", "Picture", "samples", outputs=(Output("IMAGE"),))
@@ -338,7 +338,7 @@ def test_concurrent_executions_share_cache_and_thread(bench: Bench) -> None:
     async def both() -> list[Seen]:
         return await asyncio.gather(*(bench.run(chain(50 + index)) for index in range(4)))
 
-    assert [seen.shown("show") for seen in asyncio.run(both())] == [[50], [51], [52], [53]]
+    assert [seen.output_of("show") for seen in asyncio.run(both())] == [[50], [51], [52], [53]]
 
 
 def test_wrong_number_of_values_is_the_nodes_error(bench: Bench, execute: Execute) -> None:
@@ -349,11 +349,11 @@ def test_wrong_number_of_values_is_the_nodes_error(bench: Bench, execute: Execut
         return (1, 2, 3)
 
     @node("Unlisted", "Unlisted", "samples", outputs=(Output("INT", is_list=True),))
-    def unlisted() -> Any:
+    def return_five() -> Any:
         return 5
 
     bench.registry.add(definition_of(odd))
-    bench.registry.add(definition_of(unlisted))
+    bench.registry.add(definition_of(return_five))
     for name, words in (("Odd", "has 2 outputs, and its function gave 3"), ("Unlisted", "not iterable")):
         ending = execute({"1": n(name), "2": n("Show", value=["1", 0])}).outcome.ending
         assert isinstance(ending, Failed)

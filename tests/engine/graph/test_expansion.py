@@ -21,7 +21,7 @@ def _failure(execute: Execute, graph: dict[str, Any]) -> Failure:
 def test_graph_in_place_of_a_node_is_executed(execute: Execute) -> None:
     """Its nodes have ids of their own, below the node and the call, and the node ends when they have."""
     seen = execute({"t": n("Times", value=5, steps=2), "s": n("Show", value=["t", 0])})
-    assert seen.shown("s") == [7]
+    assert seen.output_of("s") == [7]
     assert seen.executed == ["t", "t.0.0.0", "t.0.0.1", "t.0.0.2", "s"]
     assert [event.place.node for event in seen.of(Finished)] == ["t.0.0.0", "t.0.0.1", "t.0.0.2", "t", "s"]
 
@@ -35,14 +35,14 @@ def test_each_call_may_give_a_graph_or_a_value(execute: Execute) -> None:
             "s": n("Show", value=["t", 0]),
         }
     )
-    assert seen.shown("s") == [10, 11, 12]
+    assert seen.output_of("s") == [10, 11, 12]
     assert {node.rpartition(".")[0] for node in seen.executed if "." in node} == {"t.1.0", "t.2.0"}
 
 
 def test_nested_graphs_are_shown_where_the_first_is(execute: Execute) -> None:
     """A hundred deep, each in place of the one before; all are shown where the first is."""
     seen = execute({"c": n("Countdown", value=100), "s": n("Show", value=["c", 0])})
-    assert seen.shown("s") == [0]
+    assert seen.output_of("s") == [0]
     deepest = max((event.place for event in seen.of(Finished)), key=lambda place: len(place.node))
     assert (deepest.display, deepest.real_node, deepest.node.count("inner")) == ("c", "c", 100)
     assert deepest.parent == deepest.node.removesuffix(".0.0.inner")
@@ -65,7 +65,7 @@ def test_nodes_of_an_expansion_are_counted(execute: Execute, monkeypatch: pytest
 def test_output_of_an_expansion_is_shown(execute: Execute) -> None:
     """It is executed though the node's values do not need it."""
     seen = execute({"g": n("Showing", value=4), "s": n("Show", value=["g", 0])})
-    assert (seen.shown("g.0.0.show"), seen.shown("s")) == ([4], [4])
+    assert (seen.output_of("g.0.0.show"), seen.output_of("s")) == ([4], [4])
     assert seen.outcome.places["g.0.0.show"] == Place("g.0.0.show", "g", "g", "g")
 
 
@@ -131,7 +131,7 @@ def test_raw_link_is_given_unevaluated(bench: Bench, execute: Execute) -> None:
 
     bench.registry.add(definition_of(lead))
     seen = execute({"1": n("Number", value=5), "l": n("Lead", value=["1", 0], b=2), "s": n("Show", value=["l", 0])})
-    assert seen.shown("s") == [7]
+    assert seen.output_of("s") == [7]
     assert seen.executed == ["l", "1", "l.0.0.sum", "s"]
 
 
@@ -140,6 +140,6 @@ def test_ids_that_a_pack_has_numbered_are_kept(bench: Bench, execute: Execute) -
     graph = {"g.0.3.a": {**n("Number", value=1), "override_display_id": "elsewhere"}}
     bench.registry.add(definition_of(_gives(graph, ["g.0.3.a", 0], ["words", 5])))
     seen = execute({"g": n("Gives"), "s": n("Show", value=["g", 0]), "t": n("Show", value=["g", 1])})
-    assert (seen.shown("s"), seen.shown("t")) == ([1], [["words", 5]])
+    assert (seen.output_of("s"), seen.output_of("t")) == ([1], [["words", 5]])
     assert Place("g.0.3.a", "elsewhere", "g", "g") in [event.place for event in seen.of(Finished)]
     assert isinstance(seen.outcome.ending, Succeeded)

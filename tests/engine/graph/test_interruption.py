@@ -79,7 +79,7 @@ def test_interruption_before_the_start_executes_nothing(bench: Bench, execute: E
 def test_execution_ends_with_its_task(bench: Bench) -> None:
     """When its task is cancelled, a node that works hears of it and ends. In a spare loop nobody else runs."""
 
-    async def cancelled() -> None:
+    async def cancel_job() -> None:
         document = {"w": n("Work", steps=1_000_000), "s": n("Show", value=["w", 0])}
         running = asyncio.ensure_future(bench.run(document))
         await asyncio.sleep(0.1)
@@ -88,7 +88,7 @@ def test_execution_ends_with_its_task(bench: Bench) -> None:
             await running
         await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(bench.executor.worker, lambda: None), 5)
 
-    asyncio.run(cancelled())
+    asyncio.run(cancel_job())
 
 
 def test_progress_is_thinned_out(execute: Execute) -> None:
@@ -118,7 +118,7 @@ def test_no_half_file_is_left_behind(bench: Bench, tmp_path: Path, execute: Exec
     _stopped_when(bench, {"w": n("Write", steps=100_000)}, lambda event: isinstance(event, Progress))
     assert list((tmp_path / "output" / "made").iterdir()) == []
     seen = execute({"w": n("Write", steps=1)})
-    assert seen.shown("w", "files") == [
-        {"filename": seen.shown("w", "files")[0]["filename"], "subfolder": "made", "type": "output"}
+    assert seen.output_of("w", "files") == [
+        {"filename": seen.output_of("w", "files")[0]["filename"], "subfolder": "made", "type": "output"}
     ]
     assert [path.read_text() for path in (tmp_path / "output" / "made").iterdir()] == ["half"]

@@ -65,7 +65,7 @@ def test_node_that_asks_for_more_comes_again(needs: Needs, chance: random.Random
     assert done == set(map(str, needs))
 
 
-def _drained(schedule: Schedule) -> list[str]:
+def _drain(schedule: Schedule) -> list[str]:
     order = []
     while (node := schedule.take(is_concurrent=False)) is not None:
         order.append(node)
@@ -84,7 +84,7 @@ def test_nodes_that_feed_an_output_come_first() -> None:
     schedule.add("output 1", ["needs second", "far"], is_output=True)
     schedule.add("output 2", ["first"], is_output=True)
     schedule.add("output 3", [], is_output=True)
-    assert _drained(schedule) == [
+    assert _drain(schedule) == [
         "output 3", "far", "first", "output 2", "second", "needs second", "output 1", "other",
     ]  # fmt: skip
 

@@ -21,13 +21,13 @@ _VALUES = st.recursive(
 @given(_VALUES, _VALUES)
 def test_equal_encodings_are_equal_values(one: Any, other: Any) -> None:
     """The encodings are equal when the values and their types are."""
-    assert (encode(one) == encode(other)) == (repr(_sorted(one)) == repr(_sorted(other)))
+    assert (encode(one) == encode(other)) == (repr(_sort(one)) == repr(_sort(other)))
 
 
-def _sorted(value: Any) -> Any:
+def _sort(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
+        return {key: _sort(value[key]) for key in sorted(value)}
+    return [_sort(item) for item in value] if isinstance(value, list) else value
 
 
 def test_value_that_equals_nothing_has_no_encoding() -> None:
@@ -38,7 +38,7 @@ def test_value_that_equals_nothing_has_no_encoding() -> None:
         assert encode(value) is None
 
 
-def _signed(**changes: Any) -> bytes | None:
+def _sign(**changes: Any) -> bytes | None:
     facts: dict[str, Any] = {
         "class_type": "X",
         "fingerprint": b"",
@@ -51,16 +51,16 @@ def _signed(**changes: Any) -> bytes | None:
 
 def test_signature_does_not_depend_on_ids() -> None:
     """It depends on class, fingerprint, constants, slots and sources, but not on the ids of these."""
-    same = [_signed(), _signed(links={"b": Link("8", 0)})]
+    same = [_sign(), _sign(links={"b": Link("8", 0)})]
     others = [
-        _signed(class_type="Y"),
-        _signed(fingerprint=b"f"),
-        _signed(constants={"a": 2}),
-        _signed(constants={"a": "1"}),
-        _signed(constants={"c": 1}),
-        _signed(links={"b": Link("7", 1)}),
-        _signed(links={"c": Link("7", 0)}),
-        _signed(links={"b": Link("9", 0)}),
+        _sign(class_type="Y"),
+        _sign(fingerprint=b"f"),
+        _sign(constants={"a": 2}),
+        _sign(constants={"a": "1"}),
+        _sign(constants={"c": 1}),
+        _sign(links={"b": Link("7", 1)}),
+        _sign(links={"c": Link("7", 0)}),
+        _sign(links={"b": Link("9", 0)}),
     ]
     assert same[0] == same[1]
     assert len({same[0], *others}) == 1 + len(others)
@@ -68,9 +68,9 @@ def test_signature_does_not_depend_on_ids() -> None:
 
 def test_node_after_a_restless_one_has_no_signature() -> None:
     """A node after one that is never the same is never the same."""
-    assert _signed(constants={"a": math.nan}) is None
-    assert _signed(known={"7": None}) is None
-    assert _signed(known={}) is None
+    assert _sign(constants={"a": math.nan}) is None
+    assert _sign(known={"7": None}) is None
+    assert _sign(known={}) is None
 
 
 def test_cache_stays_within_its_bytes() -> None:

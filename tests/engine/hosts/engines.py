@@ -66,7 +66,7 @@ class FolderCallbacks:
 
     async def keep_file(self, path: Path, filename: str, kind: str) -> None:
         """Take a file over."""
-        self.kept[filename] = kind, _taken(path)
+        self.kept[filename] = kind, _take(path)
 
     async def keep_bytes(self, content: bytes, filename: str, kind: str) -> None:
         """Take the content of a file over."""
@@ -82,7 +82,7 @@ class FolderCallbacks:
         return ModelAnswer(f"answer {turn}".encode(), {"": file}, {"": "text/plain"})
 
 
-def _taken(path: Path) -> bytes:
+def _take(path: Path) -> bytes:
     content = path.read_bytes()
     path.unlink()
     return content
@@ -124,9 +124,9 @@ class Engine:
 
     def execute(self, graph: Mapping[str, Any], workspace: str = "w", packs: PackSet = None) -> Seen:
         """Check a workflow and execute it."""
-        return self.run(self.executed(graph, workspace, packs=packs))
+        return self.run(self.run_workflow(graph, workspace, packs=packs))
 
-    async def executed(
+    async def run_workflow(
         self, graph: Mapping[str, Any], workspace: str = "w", job: str | None = None, packs: PackSet = None
     ) -> Seen:
         """Check a workflow and execute it."""
@@ -175,20 +175,20 @@ def running_engine(folder: Path, hear: Callable[[HostNote], object] = bool, **se
     folder.mkdir(exist_ok=True)
     notes: list[HostNote] = []
 
-    def noted(note: HostNote) -> None:
+    def note_down(note: HostNote) -> None:
         notes.append(note)
         hear(note)
 
     with asyncio.Runner() as runner:
 
-        async def made() -> Hosts:
+        async def make() -> Hosts:
             given = {"packs": (str(PACKS),), **settings}
-            hosts = Hosts(HostSettings(folder / "scratch", **given), b"[]", noted)
+            hosts = Hosts(HostSettings(folder / "scratch", **given), b"[]", note_down)
             await hosts.begin()
             await hosts.describe()  # when every pack was tried
             return hosts
 
-        hosts = runner.run(made())
+        hosts = runner.run(make())
         try:
             yield Engine(folder, runner, hosts, notes)
         finally:

@@ -68,7 +68,7 @@ class _Seen:
         return Registry([plain, concurrent, model])
 
 
-async def _executed(registry: Registry, graph: dict[str, Any], folder: Path) -> Outcome:
+async def _execute(registry: Registry, graph: dict[str, Any], folder: Path) -> Outcome:
     files = Folders(folder, folder, folder)
     validated = await validate(read_graph(graph), registry, None, looking_context(files))
     executor = Executor(registry, ResultCache(1 << 20))
@@ -82,7 +82,7 @@ def test_code_of_a_node_finds_its_context(tmp_path: Path) -> None:
     """Ordinary, concurrent, checking and fingerprinting code finds it, and none is left behind."""
     seen = _Seen()
     graph = {"1": n("Plain", value=1), "2": n("Concurrent", value=2)}
-    outcome = asyncio.run(_executed(seen.registry(), graph, tmp_path))
+    outcome = asyncio.run(_execute(seen.registry(), graph, tmp_path))
     assert outcome.ending == Succeeded()
     found = dict(seen.found)
     assert set(found) == {"check", "fingerprint", "plain", "concurrent"}
@@ -94,7 +94,7 @@ def test_code_of_a_node_finds_its_context(tmp_path: Path) -> None:
 @pytest.mark.req("C-11")
 def test_model_needs_a_server(tmp_path: Path) -> None:
     """There is nobody to pay: the node's error says so."""
-    ending = asyncio.run(_executed(_Seen().registry(), {"1": n("Model", value=1)}, tmp_path)).ending
+    ending = asyncio.run(_execute(_Seen().registry(), {"1": n("Model", value=1)}, tmp_path)).ending
     assert isinstance(ending, Failed)
     assert "server" in ending.failure.message
 

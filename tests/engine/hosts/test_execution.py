@@ -163,7 +163,7 @@ def test_confined_host_saves_openexr(engine: Engine) -> None:
     assert (kind, content[:4]) == ("output", bytes.fromhex("762f3101"))
 
 
-async def _executed(engine: Engine, graph: dict[str, object], callbacks: FolderCallbacks) -> object:
+async def _execute(engine: Engine, graph: dict[str, object], callbacks: FolderCallbacks) -> object:
     checked = await engine.hosts.check("p", "w", json.dumps(graph).encode(), None, callbacks)
     return await engine.hosts.execute("w", Execute("p", checked.workflow, checked.outputs, b"{}"), callbacks)  # type: ignore[union-attr]
 
@@ -224,7 +224,7 @@ def test_job_that_waits_for_an_answer_can_be_interrupted(engine: Engine) -> None
             return Path(name)
 
     before = list(engine.started)
-    ending = engine.run(wait_for(_executed(engine, trouble("Reader", "a"), Slow(engine.folder))))
+    ending = engine.run(wait_for(_execute(engine, trouble("Reader", "a"), Slow(engine.folder))))
     assert isinstance(ending, Interrupted)
     assert ending.place is not None
     assert (ending.place.node, ending.node_type) == ("1", "Reader")

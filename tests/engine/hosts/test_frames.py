@@ -67,7 +67,7 @@ def test_any_bytes_are_a_record_or_an_error(content: bytes) -> None:
             method.read_result(content)
 
 
-def _ended(inputs: object) -> bytes:
+def _ending(inputs: object) -> bytes:
     failure = {**msgspec.to_builtins(_FAILURE), "current_inputs": inputs}
     return msgspec.msgpack.encode({"ending": {"type": "Failed", "failure": failure}})
 
@@ -76,7 +76,7 @@ def test_extension_of_the_format_is_refused() -> None:
     """MessagePack can carry values that nobody asked for."""
     extension = msgspec.msgpack.Ext(5, b"x")
     with pytest.raises(BadFrameError):
-        HOST_SERVICE["execute"].read_result(_ended({"a": [extension]}))
+        HOST_SERVICE["execute"].read_result(_ending({"a": [extension]}))
     executed = {"type": "Executed", "place": {"node": "1", "display": "1"}, "ui": {"a": extension}}
     with pytest.raises(BadArgumentsError):
         JOB_CALLS["tell"].call(None, msgspec.Raw(msgspec.msgpack.encode([[executed]])))
@@ -85,7 +85,7 @@ def test_extension_of_the_format_is_refused() -> None:
 def test_ending_that_json_does_not_have_is_refused() -> None:
     """MessagePack has keys that JSON has not."""
     with pytest.raises(BadFrameError):
-        HOST_SERVICE["execute"].read_result(_ended({"a": [{(1, 2): 3}]}))
+        HOST_SERVICE["execute"].read_result(_ending({"a": [{(1, 2): 3}]}))
 
 
 def test_frame_that_is_too_long_is_refused_by_its_length() -> None:

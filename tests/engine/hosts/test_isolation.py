@@ -64,13 +64,13 @@ def test_frozen_host_is_noticed_long_before_its_job_is_late(tmp_path: Path) -> N
     """The job fails with the true reason, and the next of the workspace is executed by another host."""
     with running_engine(tmp_path, heartbeat_seconds=2.0, job_seconds=3_000) as engine:
 
-        async def frozen() -> object:
-            job = asyncio.ensure_future(engine.executed(trouble("Endless")))
+        async def freeze() -> object:
+            job = asyncio.ensure_future(engine.run_workflow(trouble("Endless")))
             await until(lambda: engine.started)
             os.kill(engine.started[0], signal.SIGSTOP)
             return (await job).ending
 
-        ending = engine.run(wait_for(frozen()))
+        ending = engine.run(wait_for(freeze()))
         assert isinstance(ending, Failed)
         assert ending.failure.message == "the engine process was ended: it did not answer any more"
         assert engine.execute(_WORKS).ending == Succeeded()
@@ -201,16 +201,16 @@ def test_pictures_of_one_workspace_keep_no_other_waiting(tmp_path: Path) -> None
         Image.effect_noise((1_200, 1_200), 90).save(engine.folder / "large.png")
         Image.new("RGB", (8, 8)).save(engine.folder / "small.png")
 
-        async def rendered(workspace: str, name: str, number: int) -> None:
+        async def render_picture(workspace: str, name: str, number: int) -> None:
             target = engine.folder / f"{workspace}-{number}"
             order = Render("webp", str(engine.folder / name), str(target), quality=100)
             assert (await engine.hosts.render(workspace, order)).error is None
 
         async def together() -> None:
-            crowd = [asyncio.ensure_future(rendered("greedy", "large.png", number)) for number in range(9)]
+            crowd = [asyncio.ensure_future(render_picture("greedy", "large.png", number)) for number in range(9)]
             await until(lambda: engine.of_kind("render"))
             assert isinstance(await _check(engine, _WORKS, "modest"), Checked)
-            await rendered("modest", "small.png", 0)
+            await render_picture("modest", "small.png", 0)
             assert not all(one.done() for one in crowd)
             await asyncio.gather(*crowd)
 

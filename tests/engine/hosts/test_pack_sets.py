@@ -68,19 +68,19 @@ def _engine(node_packs: Path, **settings: Any) -> Iterator[Engine]:
     assert list((engine.folder / "scratch").glob("hosts-*")) == []
 
 
-def _described(engine: Engine, packs: PackSet) -> set[str]:
+def _node_names(engine: Engine, packs: PackSet) -> set[str]:
     """Return which of the packs' nodes editors are told of."""
     described = json.loads(engine.run(wait_for(engine.hosts.describe(packs))))
     assert "PreviewAny" in described
     return {name for name in described if name.startswith("Of ")}
 
 
-def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: str = "w") -> Checked[bytes] | Refused:
+def _check(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: str = "w") -> Checked[bytes] | Refused:
     content, callbacks = json.dumps(graph).encode(), FolderCallbacks(engine.folder)
     return engine.run(wait_for(engine.hosts.check("c", workspace, content, None, callbacks, packs)))
 
 
-def _prepared(engine: Engine, *packs: str, again: bool = False) -> Prepared:
+def _prepare(engine: Engine, *packs: str, again: bool = False) -> Prepared:
     return engine.run(wait_for(engine.hosts.prepare(pack_set(packs), again=again)))
 
 
@@ -94,13 +94,13 @@ def _failed_starts(engine: Engine) -> list[str]:
 def test_set_of_packs_sees_only_its_own_nodes(node_packs: Path) -> None:
     """Editors are told of the nodes of just these packs, and workflows checked with them."""
     with _engine(node_packs) as engine:
-        assert _described(engine, ("a",)) == {"Of a"}
-        assert _described(engine, ("b",)) == {"Of b"}
-        assert _described(engine, ()) == set()
-        assert _described(engine, ("a", "b")) == _described(engine, None) == {"Of a", "Of b"}
-        assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
-        assert isinstance(_checked(engine, _of("b"), ("a",)), Refused)
-        assert isinstance(_checked(engine, _of("b"), None), Checked)
+        assert _node_names(engine, ("a",)) == {"Of a"}
+        assert _node_names(engine, ("b",)) == {"Of b"}
+        assert _node_names(engine, ()) == set()
+        assert _node_names(engine, ("a", "b")) == _node_names(engine, None) == {"Of a", "Of b"}
+        assert isinstance(_check(engine, _of("a"), ("a",)), Checked)
+        assert isinstance(_check(engine, _of("b"), ("a",)), Refused)
+        assert isinstance(_check(engine, _of("b"), None), Checked)
 
 
 @pytest.mark.req("S-04")
@@ -127,7 +127,7 @@ def test_pack_is_not_loaded_where_none_of_its_nodes_was_submitted(node_packs: Pa
     with _engine(node_packs) as engine:
         loaded = set(spy.read_text().split())
         assert engine.execute(_of("a"), "another").ending == Succeeded()
-        assert isinstance(_checked(engine, {"1": n("No such class")}, None, "another"), Refused)
+        assert isinstance(_check(engine, {"1": n("No such class")}, None, "another"), Refused)
         assert set(spy.read_text().split()) == loaded
         given = {str(pid) for pid in (*engine.checking, *engine.started)}
         assert not given & loaded
@@ -157,7 +157,7 @@ def test_job_is_executed_by_a_host_with_its_packs(node_packs: Path) -> None:
 def test_job_fails_where_its_nodes_are_not(node_packs: Path) -> None:
     """A workflow that was checked with some packs fails on a host with others."""
     with _engine(node_packs) as engine:
-        checked = _checked(engine, _of("a"), ("a",))
+        checked = _check(engine, _of("a"), ("a",))
         assert isinstance(checked, Checked)
         order = Execute("j", checked.workflow, checked.outputs, b"{}")
         ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderCallbacks(engine.folder), ("b",))))
@@ -183,7 +183,7 @@ def test_class_that_another_pack_gives_is_reported(node_packs: Path) -> None:
     """Where two packs have a class of one name, the first gives it, and that the other does not is noted once."""
     (node_packs / "c.py").write_text(_PACK % "a")
     with _engine(node_packs) as engine:
-        assert _described(engine, None) == {"Of a", "Of b"}
+        assert _node_names(engine, None) == {"Of a", "Of b"}
         assert [note for note in engine.notes if isinstance(note, ClassesShadowed)] == [
             ClassesShadowed("c", "a", ["Of a"])
         ]
@@ -193,7 +193,7 @@ def test_class_that_another_pack_gives_is_reported(node_packs: Path) -> None:
 def test_name_of_a_pack_is_never_taken_for_a_path(engine: Engine, name: str) -> None:
     """A name is that of a pack that was found, or there is no such pack: no process is started to look."""
     before = len(engine.of_kind("template"))
-    assert _prepared(engine, name) == Prepared((), (name,), f"there is no node pack {name!r}")
+    assert _prepare(engine, name) == Prepared((), (name,), f"there is no node pack {name!r}")
     assert len(engine.of_kind("template")) == before
 
 
@@ -203,12 +203,12 @@ def test_name_of_a_pack_is_never_taken_for_a_path(engine: Engine, name: str) -> 
 def test_template_and_hosts_end_when_they_are_idle(node_packs: Path) -> None:
     """They end when nobody has come for a while, and come again; the template without packs stays."""
     with _engine(node_packs, idle_seconds=0.05) as engine:
-        assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
+        assert isinstance(_check(engine, _of("a"), ("a",)), Checked)
         [host] = engine.checking
         template = engine.of_kind("template", "a")[-1]
         engine.run(wait_for(until(lambda: {host, template} <= engine.ended.keys())))
         assert (engine.ended[host], engine.ended[template]) == ("it was idle", "it was idle")
-        assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
+        assert isinstance(_check(engine, _of("a"), ("a",)), Checked)
         [plain] = [
             pid
             for pid in engine.of_kind("template")
@@ -220,23 +220,23 @@ def test_template_and_hosts_end_when_they_are_idle(node_packs: Path) -> None:
 def test_longest_idle_template_makes_room(node_packs: Path) -> None:
     """There are as many as may be, beside the one without packs; what was forked from one that ends goes on first."""
     with _engine(node_packs, templates=1) as engine:
-        assert isinstance(_checked(engine, _of("a"), None), Checked)
+        assert isinstance(_check(engine, _of("a"), None), Checked)
         of_a = engine.of_kind("template", "a")[-1]
-        assert isinstance(_checked(engine, _of("b"), None), Checked)
-        assert isinstance(_checked(engine, _of("a"), None), Checked)
+        assert isinstance(_check(engine, _of("b"), None), Checked)
+        assert isinstance(_check(engine, _of("a"), None), Checked)
         assert len(engine.of_kind("check", "a")) == 1
         assert of_a not in engine.ended
         psutil.Process(engine.checking[0]).kill()
         engine.run(wait_for(until(lambda: of_a in engine.ended)))
         assert engine.ended[of_a] == "its place was wanted for other node packs"
-        assert isinstance(_checked(engine, _of("a"), None), Checked)
+        assert isinstance(_check(engine, _of("a"), None), Checked)
 
 
 def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: Path) -> None:
     """Who leaves meanwhile takes nothing away."""
     with _engine(node_packs) as engine:
 
-        async def left() -> None:
+        async def leave() -> None:
             before = len(engine.of_kind("template", "a", "b"))
             callbacks = FolderCallbacks(engine.folder)
             content = json.dumps(_of("a", "b")).encode()
@@ -244,8 +244,8 @@ def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: 
                 await asyncio.wait_for(engine.hosts.check("c", "w", content, None, callbacks), 0.01)
             await until(lambda: len(engine.of_kind("template", "a", "b")) > before)
 
-        engine.run(wait_for(left()))
-        assert isinstance(_checked(engine, _of("a", "b"), None), Checked)
+        engine.run(wait_for(leave()))
+        assert isinstance(_check(engine, _of("a", "b"), None), Checked)
         assert len(engine.of_kind("template", "a", "b")) == 1
 
 
@@ -253,13 +253,13 @@ def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: 
 def test_hosts_with_packs_are_replaced_when_partner_nodes_change(node_packs: Path) -> None:
     """New partner nodes replace all validators and the templates they are forked from."""
     with _engine(node_packs) as engine:
-        _checked(engine, _of("a"), None)
-        _checked(engine, _of("b"), None)
+        _check(engine, _of("a"), None)
+        _check(engine, _of("b"), None)
         before = {*engine.checking, *engine.of_kind("template")}
         engine.hosts.set_partner_nodes(b"[]")
         engine.run(wait_for(until(lambda: before <= engine.ended.keys())))
-        assert _described(engine, ("a",)) == {"Of a"}
-        assert isinstance(_checked(engine, _of("a"), None), Checked)
+        assert _node_names(engine, ("a",)) == {"Of a"}
+        assert isinstance(_check(engine, _of("a"), None), Checked)
 
 
 # Making a set ready.
@@ -269,15 +269,15 @@ def test_each_pack_of_a_set_is_reported(node_packs: Path) -> None:
     """What was tried once is not tried again without need."""
     with _engine(node_packs) as engine:
         before = len(engine.of_kind("template"))
-        prepared = _prepared(engine, "b", "a")
+        prepared = _prepare(engine, "b", "a")
         assert [(report.name, report.nodes, report.error) for report in prepared.packs] == [
             ("a", 1, None),
             ("b", 1, None),
         ]
         assert (prepared.missing, prepared.error) == ((), None)
-        assert _prepared(engine, "a", "b") == prepared
-        assert _described(engine, ("a", "b")) == {"Of a", "Of b"}
-        assert _prepared(engine) == Prepared([])
+        assert _prepare(engine, "a", "b") == prepared
+        assert _node_names(engine, ("a", "b")) == {"Of a", "Of b"}
+        assert _prepare(engine) == Prepared([])
         assert [report.name for report in engine.run(engine.hosts.prepare(None)).packs] == ["a", "b"]
         assert len(engine.of_kind("template")) == before
 
@@ -286,13 +286,13 @@ def test_broken_pack_can_be_mended(node_packs: Path) -> None:
     """Its error is told, and the others are used; when it is prepared again it is looked at again."""
     (node_packs / "broken.py").write_text("raise ValueError('not yet')\n")
     with _engine(node_packs) as engine:
-        good, broken = _prepared(engine, "a", "broken").packs
+        good, broken = _prepare(engine, "a", "broken").packs
         assert (good.nodes, good.error) == (1, None)
         assert broken.error == "ValueError: not yet (broken.py, line 1)"
-        assert _described(engine, ("a", "broken")) == {"Of a"}
+        assert _node_names(engine, ("a", "broken")) == {"Of a"}
         (node_packs / "broken.py").write_text(_PACK % "broken")
-        assert [report.error for report in _prepared(engine, "a", "broken").packs] == [None, None]
-        assert _described(engine, ("a", "broken")) == {"Of a", "Of broken"}
+        assert [report.error for report in _prepare(engine, "a", "broken").packs] == [None, None]
+        assert _node_names(engine, ("a", "broken")) == {"Of a", "Of broken"}
 
 
 @pytest.mark.parametrize("packs", [("a",), None], ids=["some", "all"])
@@ -302,10 +302,10 @@ def test_packs_that_were_changed_are_loaded_again(node_packs: Path, packs: PackS
         before = engine.execute(_of("a"), "w", packs).texts
         other = engine.execute(_of("b"), "w", ("b",)).texts
         (node_packs / "a" / "__init__.py").write_text(_PACK % "another")
-        assert isinstance(_checked(engine, _of("a"), packs), Checked)
+        assert isinstance(_check(engine, _of("a"), packs), Checked)
         prepared = engine.run(wait_for(engine.hosts.prepare(("a",), again=True)))
         assert [report.error for report in prepared.packs] == [None]
-        assert isinstance(_checked(engine, _of("a"), packs), Refused)
+        assert isinstance(_check(engine, _of("a"), packs), Refused)
         after = engine.execute(_of("another"), "w", packs).texts
         assert after not in (before, other)
         assert engine.execute(_of("b"), "w", ("b",)).texts == other
@@ -315,7 +315,7 @@ def test_packs_that_are_not_there_are_named(node_packs: Path) -> None:
     """Nothing is started for them."""
     with _engine(node_packs) as engine:
         before = len(engine.of_kind("template"))
-        prepared = _prepared(engine, "a", "gone", "lost")
+        prepared = _prepare(engine, "a", "gone", "lost")
         assert prepared == Prepared((), ("gone", "lost"), "there are no node packs 'gone', 'lost'")
         assert len(engine.of_kind("template")) == before
 
@@ -338,11 +338,11 @@ def test_pack_that_cannot_be_loaded_disables_itself_alone(node_packs: Path, sour
         [good, other, bad] = engine.packs
         assert (good.error, bad.name, bad.nodes, bad.error, other.error) == (None, "bad", 0, why, None)
         assert len(_failed_starts(engine)) == tries
-        assert _described(engine, None) == {"Of a", "Of b"}
+        assert _node_names(engine, None) == {"Of a", "Of b"}
         assert engine.execute(_of("a")).ending == Succeeded()
-        assert _prepared(engine, "bad").packs[0].error == why
+        assert _prepare(engine, "bad").packs[0].error == why
         (node_packs / "bad.py").write_text(_PACK % "bad")
-        assert _prepared(engine, "bad").packs[0].error is None
+        assert _prepare(engine, "bad").packs[0].error is None
         assert engine.execute(_of("bad")).ending == Succeeded()
 
 
@@ -355,13 +355,13 @@ def test_nodes_are_used_while_a_slow_pack_is_still_being_loaded(node_packs: Path
     )
     with _engine(node_packs, loading_seconds=0.5) as engine:
         assert engine.execute({"1": n("PreviewAny", source="built in")}).ending == Succeeded()
-        assert [pack.error for pack in _prepared(engine, "a", "b").packs] == [None, None]
+        assert [pack.error for pack in _prepare(engine, "a", "b").packs] == [None, None]
         assert engine.execute(_of("b")).ending == Succeeded()
-        assert _described(engine, None) == {"Of a", "Of b"}
+        assert _node_names(engine, None) == {"Of a", "Of b"}
         with pytest.raises(EngineUnavailableError, match="still being loaded"):
-            _checked(engine, _of("slow"), None)
+            _check(engine, _of("slow"), None)
         let_go.touch()
-        assert _prepared(engine, "slow").packs[0].error is None
+        assert _prepare(engine, "slow").packs[0].error is None
         assert engine.execute(_of("slow")).ending == Succeeded()
 
 
@@ -378,7 +378,7 @@ def test_pack_that_ended_its_process_once_is_tried_again(node_packs: Path) -> No
     ]
     with _engine(node_packs) as engine:
         (node_packs / "weak.py").write_text("\n".join(lines) + _PACK % "weak")
-        assert _prepared(engine, "weak").packs[0].error is None
+        assert _prepare(engine, "weak").packs[0].error is None
         assert len(_failed_starts(engine)) == 1
 
 
@@ -386,7 +386,7 @@ def test_pack_that_ended_its_process_once_is_tried_again(node_packs: Path) -> No
 def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path, *, is_killed: bool) -> None:
     """When its template is gone, neither a check nor a job goes on without it; other packs serve."""
     with _engine(node_packs) as engine:
-        checked = _checked(engine, _of("a"), ("a",))
+        checked = _check(engine, _of("a"), ("a",))
         assert isinstance(checked, Checked)
         shutil.rmtree(node_packs / "a")
         of_a = engine.of_kind("template", "a")[-1]
@@ -400,5 +400,5 @@ def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path, *, is_killed:
         assert isinstance(ending, Failed)
         assert ending.failure.message == "an engine host could not be started: there is no node pack 'a'"
         with pytest.raises(EngineUnavailableError, match="there is no node pack 'a'"):
-            _checked(engine, _of("a"), ("a",))
+            _check(engine, _of("a"), ("a",))
         assert engine.execute(_of("b"), packs=("b",)).ending == Succeeded()

@@ -82,7 +82,7 @@ def test_missing_picture_fails_the_check(engine: Engine) -> None:
 # Pictures.
 
 
-def _rendered(engine: Engine, how: str, **more: object) -> tuple[Rendered, Path]:
+def _render(engine: Engine, how: str, **more: object) -> tuple[Rendered, Path]:
     target = engine.folder / "rendered"
     target.unlink(missing_ok=True)
     order = Render(how, str(engine.folder / "original.png"), str(target), **more)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_mask_keeps_the_colours_of_the_original(engine: Engine, original: Path) 
     """The colours and texts of the original, with the alpha of the drawing, whatever its colours."""
     del original
     Image.new("RGBA", (8, 4), (10, 20, 30, 77)).save(engine.folder / "drawn.png")
-    rendered, target = _rendered(engine, "mask", other=str(engine.folder / "drawn.png"))
+    rendered, target = _render(engine, "mask", other=str(engine.folder / "drawn.png"))
     assert rendered == Rendered("image/png")
     with Image.open(target) as image:
         assert image.format == "PNG"
@@ -130,7 +130,7 @@ def test_picture_is_shown_as_asked_for(
 ) -> None:
     """A picture is rendered in the format, with the channels and in the size that were asked for."""
     del original
-    rendered, target = _rendered(engine, how, edge=4)
+    rendered, target = _render(engine, how, edge=4)
     assert rendered == Rendered(f"image/{format_.lower()}")
     with Image.open(target) as image:
         assert (image.format, image.mode, image.size) == (format_, mode, size)
@@ -141,7 +141,7 @@ def test_picture_is_shown_as_asked_for(
 def test_picture_of_sixteen_bits_is_scaled_to_eight(engine: Engine) -> None:
     """Grey in 16 bits is scaled to 8, not cut off."""
     Image.fromarray(np.full((4, 4), 32896, np.uint16)).save(engine.folder / "original.png")
-    rendered, target = _rendered(engine, "rgb")
+    rendered, target = _render(engine, "rgb")
     assert rendered.error is None
     with Image.open(target) as image:
         assert image.getpixel((0, 0)) == (128, 128, 128)
@@ -162,7 +162,7 @@ def test_only_pictures_are_decoded(engine: Engine, content: bytes | str | None, 
     elif isinstance(content, bytes):
         path.write_bytes(content)
     for how in ("mask", "webp", "thumbnail"):
-        rendered, target = _rendered(engine, how, other=str(path), edge=64)
+        rendered, target = _render(engine, how, other=str(path), edge=64)
         assert rendered.error is not None
         assert words in rendered.error
         assert str(engine.folder) not in rendered.error
@@ -172,5 +172,5 @@ def test_only_pictures_are_decoded(engine: Engine, content: bytes | str | None, 
 def test_unknown_rendering_is_refused(engine: Engine, original: Path) -> None:
     """It is refused in words."""
     del original
-    rendered, _ = _rendered(engine, "backwards")
+    rendered, _ = _render(engine, "backwards")
     assert rendered.error == "There is no way 'backwards' to show a picture."

@@ -28,7 +28,7 @@ class _Silent:
         raise AssertionError(pid, status)
 
 
-async def _asked(folder: Path, method: str, arguments: Any, *, checks: bool = False) -> Any:
+async def _ask(folder: Path, method: str, arguments: Any, *, checks: bool = False) -> Any:
     """Ask as a host does while it executes or `checks`; return what it is answered, or why it is ended."""
     ended, notes = asyncio.get_running_loop().create_future(), list[object]()
     connection = HostConnection(folder, notes.append, _Silent(), ended.set_result)
@@ -42,14 +42,14 @@ async def _asked(folder: Path, method: str, arguments: Any, *, checks: bool = Fa
         connection.call(HostService.execute, b"", [], b"", callbacks)
     loop, reader = asyncio.get_running_loop(), FrameReader(FRAME_BYTES_MAX)
 
-    async def answered() -> object:
+    async def answer_host() -> object:
         heard: list[bytes] = []
         while len(heard) < 2:  # the first is the call itself
             heard += reader.feed(await loop.sock_recv(theirs, 2**16))
         return read_record(heard[1])
 
     await loop.sock_sendall(theirs, encode_frame(Call(7, 1, method, arguments), FRAME_BYTES_MAX))
-    answering = asyncio.ensure_future(answered())
+    answering = asyncio.ensure_future(answer_host())
     await asyncio.wait([answering, ended], return_when=asyncio.FIRST_COMPLETED)
     result = ended.result() if ended.done() else answering.result()
     answering.cancel()
@@ -92,7 +92,7 @@ def test_only_declared_methods_can_be_called() -> None:
 )
 def test_arguments_that_a_method_does_not_take_are_declined(tmp_path: Path, method: str, arguments: list[Any]) -> None:
     """They reach no implementation."""
-    assert isinstance(declined := asyncio.run(_asked(tmp_path, method, arguments)), Declined)
+    assert isinstance(declined := asyncio.run(_ask(tmp_path, method, arguments)), Declined)
     assert (declined.number, declined.exception_type) == (7, "ValueError")
     with pytest.raises(BadArgumentsError):
         JOB_CALLS[method].call(None, msgspec.Raw(msgspec.msgpack.encode(arguments)))
@@ -106,7 +106,7 @@ def test_only_files_right_in_the_folder_of_the_host_are_kept(tmp_path: Path, whe
     for path in (tmp_path / "secret", own / "folder" / "file"):
         path.write_bytes(b"a")
     (own / "link").symlink_to(tmp_path / "secret")
-    declined = asyncio.run(_asked(own, "keep_file", [f"{own}/{where}", "a", "output"]))
+    declined = asyncio.run(_ask(own, "keep_file", [f"{own}/{where}", "a", "output"]))
     assert isinstance(declined, Declined)
     assert "only a file that was written for the job" in declined.message
 
@@ -114,7 +114,7 @@ def test_only_files_right_in_the_folder_of_the_host_are_kept(tmp_path: Path, whe
 def test_answer_is_read_as_its_method_returns_it(tmp_path: Path) -> None:
     """A path travels as a text and is a path again."""
     (tmp_path / "a.png").write_bytes(b"a")
-    answer = asyncio.run(_asked(tmp_path, "find_file", ["a.png"]))
+    answer = asyncio.run(_ask(tmp_path, "find_file", ["a.png"]))
     assert isinstance(answer, Answer)
     assert (answer.number, msgspec.msgpack.decode(answer.value)) == (7, str(tmp_path / "a.png"))
     sent = msgspec.msgpack.encode(str(tmp_path / "a.png"))
@@ -124,16 +124,16 @@ def test_answer_is_read_as_its_method_returns_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["name_file", "keep_bytes", "run_model", "tell", "_own_file", "__init__"])
 def test_check_asks_for_nothing_but_files(tmp_path: Path, method: str) -> None:
     """A host that asks for more while it checks a workflow is ended."""
-    assert "may not" in asyncio.run(_asked(tmp_path, method, [], checks=True))
+    assert "may not" in asyncio.run(_ask(tmp_path, method, [], checks=True))
 
 
 @pytest.mark.parametrize("method", ["tell", "show", "catch_up", "_own_file", "__init__"])
 def test_job_asks_for_nothing_but_what_is_declared(tmp_path: Path, method: str) -> None:
     """A host that calls anything else while it executes a job, or wants an answer to a notice, is ended."""
-    assert "may not" in asyncio.run(_asked(tmp_path, method, []))
+    assert "may not" in asyncio.run(_ask(tmp_path, method, []))
 
 
 def test_declined_question_keeps_its_kind_and_words(tmp_path: Path) -> None:
     """What an implementation declines is told to the node."""
-    declined = asyncio.run(_asked(tmp_path, "find_file", ["missing"]))
+    declined = asyncio.run(_ask(tmp_path, "find_file", ["missing"]))
     assert declined == Declined(7, "FileNotFoundError", "there is no file missing")

@@ -23,7 +23,7 @@ from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import FRAME_BYTES_MAX, Checked, Ended, Execute, LoadedNodes, Render
 from fairlead.engine.hosts.templates import HostSettings, Service
 from fairlead.processes.rpc import Answer, Call, encode_frame
-from servers import is_alive, killed_at_last
+from servers import is_alive, kill_at_last
 from waiting import until
 
 _WORKS = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
@@ -63,13 +63,13 @@ def test_programs_of_a_node_end_with_its_host(engine: Engine) -> None:
     _wait_until_gone(int((engine.folder / "child").read_text()))
 
 
-def _said(record: object) -> bytes:
+def _frame_of(record: object) -> bytes:
     return bytes(encode_frame(record, FRAME_BYTES_MAX))
 
 
 def _question(number: int, about: int) -> bytes:
     """Where a file is, asked about a call."""
-    return _said(Call(number, about, "find_file", ["a"]))
+    return _frame_of(Call(number, about, "find_file", ["a"]))
 
 
 _JOB = 2
@@ -81,21 +81,21 @@ _JOB = 2
     [
         b"\0\0\0\1\xc1",
         b"\xff\xff\xff\xff",
-        _said(Answer(1, LoadedNodes())),
-        _said(Call(0, 0, "loading", ["another"])),
-        _said(Answer(99, Ended(Succeeded()))),
-        _said(Answer(_JOB, {"ending": 1})),
+        _frame_of(Answer(1, LoadedNodes())),
+        _frame_of(Call(0, 0, "loading", ["another"])),
+        _frame_of(Answer(99, Ended(Succeeded()))),
+        _frame_of(Answer(_JOB, {"ending": 1})),
         _question(1, 99),
         _question(0, _JOB),
-        _said({"type": "Shutdown"}),
-        _said(Call(0, _JOB, "tell", [[Succeeded()]])),
-        _said(Call(7, _JOB, "tell", [[]])),
-        _said(Call(0, _JOB, "tell", [1])),
+        _frame_of({"type": "Shutdown"}),
+        _frame_of(Call(0, _JOB, "tell", [[Succeeded()]])),
+        _frame_of(Call(7, _JOB, "tell", [[]])),
+        _frame_of(Call(0, _JOB, "tell", [1])),
     ],
 )
 def test_host_that_sends_garbage_is_ended(engine: Engine, said: bytes) -> None:
     """A host that says what it may not is ended, and its job with it."""
-    seen = engine.run(wait_for(engine.executed(trouble("Garbage", said.hex()), job="garbage")))
+    seen = engine.run(wait_for(engine.run_workflow(trouble("Garbage", said.hex()), job="garbage")))
     assert seen.failure.exception_type == "EngineCrashError"
     assert "may not" in seen.failure.message
     assert engine.execute(_WORKS).ending == Succeeded()
@@ -142,14 +142,14 @@ def test_memory_of_a_node_is_bounded(tmp_path: Path) -> None:
 def test_endless_node_can_be_interrupted(tmp_path: Path, name: str) -> None:
     """A host that does not end the job by itself is ended, also when it lets no other thread have a turn."""
     with running_engine(tmp_path, interrupt_seconds=0.2) as engine:
-        ending = engine.run(wait_for(_interrupted(engine, trouble(name))))
+        ending = engine.run(wait_for(_interrupt(engine, trouble(name))))
         assert isinstance(ending, Interrupted)
         assert ending.place is not None
         assert (ending.place.node, ending.node_type) == ("1", name)
         assert engine.execute(_WORKS).ending == Succeeded()
 
 
-async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
+async def _interrupt(engine: Engine, graph: dict[str, object]) -> object:
     """Interrupt a job when its first node begins."""
 
     class Impatient(FolderCallbacks):
@@ -195,14 +195,14 @@ def test_job_that_was_given_up_ends_its_host(tmp_path: Path) -> None:
     """Who cancels the execution ends the host."""
     with running_engine(tmp_path) as engine:
 
-        async def cancelled() -> None:
-            task = asyncio.ensure_future(engine.executed(trouble("Endless")))
+        async def cancel_job() -> None:
+            task = asyncio.ensure_future(engine.run_workflow(trouble("Endless")))
             await until(lambda: engine.started)
             task.cancel()
             await asyncio.wait({task})
             assert task.cancelled()
 
-        engine.run(wait_for(cancelled()))
+        engine.run(wait_for(cancel_job()))
         assert engine.execute(_WORKS).ending == Succeeded()
         _wait_until_gone(engine.started[0])
 
@@ -217,13 +217,13 @@ def test_host_that_starts_for_nobody_is_ended(tmp_path: Path) -> None:
 
     with running_engine(tmp_path, give_up) as engine:
 
-        async def cancelled() -> None:
-            task = asyncio.ensure_future(engine.executed(_WORKS))
+        async def cancel_job() -> None:
+            task = asyncio.ensure_future(engine.run_workflow(_WORKS))
             tasks.append(task)
             await asyncio.wait({task})
             assert task.cancelled()
 
-        engine.run(wait_for(cancelled()))
+        engine.run(wait_for(cancel_job()))
         engine.run(wait_for(until(lambda: engine.started[0] in engine.ended)))
         assert not is_alive(engine.started[0])
 
@@ -236,9 +236,9 @@ def test_stuck_workspace_does_not_block_another(tmp_path: Path) -> None:
     with running_engine(tmp_path, places=2, interrupt_seconds=0.2) as engine:
 
         async def wait_meanwhile() -> None:
-            stuck = asyncio.ensure_future(engine.executed(trouble("Endless"), "stuck", job="stuck"))
+            stuck = asyncio.ensure_future(engine.run_workflow(trouble("Endless"), "stuck", job="stuck"))
             await until(lambda: engine.started)
-            seen = await asyncio.gather(*(engine.executed(_WORKS, name) for name in "aba"))
+            seen = await asyncio.gather(*(engine.run_workflow(_WORKS, name) for name in "aba"))
             assert [one.ending for one in seen] == [Succeeded()] * 3
             assert not stuck.done()
             engine.hosts.interrupt("stuck")
@@ -252,10 +252,10 @@ def test_job_that_waits_for_a_host_can_be_interrupted(tmp_path: Path) -> None:
     with running_engine(tmp_path, places=1, interrupt_seconds=0.2) as engine:
 
         async def waiting() -> None:
-            stuck = asyncio.ensure_future(engine.executed(trouble("Endless"), "a", job="stuck"))
+            stuck = asyncio.ensure_future(engine.run_workflow(trouble("Endless"), "a", job="stuck"))
             await until(lambda: engine.started)
-            second = asyncio.ensure_future(engine.executed(_WORKS, "b", job="second"))
-            third = asyncio.ensure_future(engine.executed(_WORKS, "c", job="third"))
+            second = asyncio.ensure_future(engine.run_workflow(_WORKS, "b", job="second"))
+            third = asyncio.ensure_future(engine.run_workflow(_WORKS, "c", job="third"))
             await until(lambda: {"second", "third"} <= engine.hosts._executions.keys())
             engine.hosts.interrupt("second")
             assert (await second).ending == Interrupted(None, None, [])
@@ -272,10 +272,10 @@ def test_idle_host_is_ended_after_a_while(tmp_path: Path) -> None:
         assert engine.execute(_WORKS).ending == Succeeded()
         first = engine.started[0]
 
-        async def ended() -> None:
+        async def end_host() -> None:
             await until(lambda: first in engine.ended)
 
-        engine.run(wait_for(ended()))
+        engine.run(wait_for(end_host()))
         assert engine.ended[first] == "it was idle"
         assert engine.execute(_WORKS).ending == Succeeded()
 
@@ -296,16 +296,16 @@ def test_hosts_with_outdated_nodes_are_replaced(tmp_path: Path) -> None:
         engine.execute(_WORKS)
         before = [*engine.started, *engine.checking, *engine.of_kind("template")]
 
-        async def replaced() -> None:
-            busy = asyncio.ensure_future(engine.executed(trouble("Talkative", "1000"), "busy"))
+        async def replace() -> None:
+            busy = asyncio.ensure_future(engine.run_workflow(trouble("Talkative", "1000"), "busy"))
             await until(lambda: len(engine.started) > 1)
             engine.hosts.set_partner_nodes(b"[]")
             while not (set(before) <= engine.ended.keys()):
-                assert (await engine.executed(_WORKS)).ending == Succeeded()
+                assert (await engine.run_workflow(_WORKS)).ending == Succeeded()
             assert (await busy).ending == Succeeded()
             await until(lambda: engine.started[1] in engine.ended)
 
-        engine.run(wait_for(replaced()))
+        engine.run(wait_for(replace()))
         assert engine.of_kind("template", "troubles")[0] in engine.ended
 
 
@@ -315,17 +315,17 @@ def test_hosts_with_outdated_nodes_are_replaced(tmp_path: Path) -> None:
 def test_check_that_kills_its_host_fails_alone(engine: Engine) -> None:
     """A workflow whose check kills the host twice fails; those that were checked beside it are checked."""
 
-    async def checked(graph: Mapping[str, object]) -> object:
+    async def check_graph(graph: Mapping[str, object]) -> object:
         return await engine.hosts.check("c", "w", json.dumps(graph).encode(), None, FolderCallbacks(engine.folder))
 
     async def together() -> list[object]:
         graphs = [trouble("Unwilling", "die"), *[_WORKS] * 5]
-        return await asyncio.gather(*map(checked, graphs), return_exceptions=True)
+        return await asyncio.gather(*map(check_graph, graphs), return_exceptions=True)
 
     poisoned, *others = engine.run(wait_for(together()))
     assert isinstance(poisoned, EngineUnavailableError)
     assert all(isinstance(one, Checked) for one in others), others
-    assert isinstance(engine.run(wait_for(checked(_WORKS))), Checked)
+    assert isinstance(engine.run(wait_for(check_graph(_WORKS))), Checked)
 
 
 def test_endless_check_is_given_up(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_endless_check_is_given_up(tmp_path: Path) -> None:
 def test_abandoned_check_harms_no_other(engine: Engine) -> None:
     """A check nobody waits for any more harms no other."""
 
-    async def left() -> None:
+    async def leave() -> None:
         callbacks = FolderCallbacks(engine.folder)
         many = [
             asyncio.ensure_future(engine.hosts.check("c", "w", json.dumps(_WORKS).encode(), None, callbacks))
@@ -359,7 +359,7 @@ def test_abandoned_check_harms_no_other(engine: Engine) -> None:
         done = await asyncio.gather(*many, return_exceptions=True)
         assert sum(isinstance(one, Checked) for one in done) == 10
 
-    engine.run(wait_for(left()))
+    engine.run(wait_for(leave()))
 
 
 # The end.
@@ -398,7 +398,7 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        with killed_at_last(server):
+        with kill_at_last(server):
             processes = [int(word) for word in server.stdout.readline().split()]
     assert len(processes) >= 5  # two hosts, their template, and the two that it was forked from
     for process in processes:
@@ -442,8 +442,8 @@ def test_job_of_a_stopping_server_has_not_failed(tmp_path: Path) -> None:
     """A job that is executed then has not ended: another server may execute it."""
     with running_engine(tmp_path, places=1) as engine:
 
-        async def closed() -> None:
-            tasks = [asyncio.ensure_future(engine.executed(trouble("Endless"), name)) for name in "ab"]
+        async def close_hosts() -> None:
+            tasks = [asyncio.ensure_future(engine.run_workflow(trouble("Endless"), name)) for name in "ab"]
             await until(lambda: engine.started)
             await engine.hosts.close()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
@@ -451,7 +451,7 @@ def test_job_of_a_stopping_server_has_not_failed(tmp_path: Path) -> None:
             with pytest.raises(EngineUnavailableError):
                 await engine.hosts.render("a", Render("rgb", "", ""))
 
-        engine.run(wait_for(closed()))
+        engine.run(wait_for(close_hosts()))
 
 
 def test_server_loads_nothing_that_only_hosts_need() -> None:

@@ -131,7 +131,7 @@ def _page(lacing: bytes, flags: int) -> bytes:
     return struct.pack("<4sBBqIIIB", b"OggS", 0, flags, 0, 1, 0, 0, len(lacing)) + lacing + bytes(sum(lacing))
 
 
-def _copied(stream: bytes) -> int:
+def _copy(stream: bytes) -> int:
     CountedBytes.copied = 0
     ogg.packets(CountedBytes(stream))
     return CountedBytes.copied
@@ -140,7 +140,7 @@ def _copied(stream: bytes) -> int:
 def test_packet_of_many_pages_is_put_together_once() -> None:
     """Two thousand pages of one packet: joining it at each page would copy 260 MB."""
     stream = b"".join(_page(b"\xff", 1) for _ in range(2_000)) + _page(b"\x01", 1)
-    assert _copied(stream) < 4 * len(stream)
+    assert _copy(stream) < 4 * len(stream)
     assert [len(packet) for packet in ogg.packets(stream)] == [255 * 2_000 + 1]
 
 
@@ -153,7 +153,7 @@ def test_no_ogg_stream_is_copied_more_often_than_its_size_allows(pages: list[tup
     """Pages of any lacing, continued or not, end within a bound of steps and of bytes copied."""
     stream = b"".join(_page(bytes(lacing), flags) for lacing, flags in pages)
     count_steps(lambda: ogg.packets(stream), _STEPS_PER_BYTE * len(stream) + _STEPS_FIRST)
-    assert _copied(stream) <= 4 * len(stream)
+    assert _copy(stream) <= 4 * len(stream)
 
 
 @given(

@@ -20,7 +20,7 @@ def _sine(frequency: float, rate: int, seconds: float, amplitude: float = 0.1) -
     return (amplitude * np.sin(2 * np.pi * frequency * times)).astype(np.float32)
 
 
-def _listed(given: Any) -> list[Any]:
+def _samples_of(given: Any) -> list[Any]:
     found: list[Any] = given["waveform"].round(6).tolist()[0]
     return found
 
@@ -44,7 +44,7 @@ def test_length_of_silence_is_bounded() -> None:
 )
 def test_trimmed_sound_is_the_part_asked_for(start: float, duration: float, left: list[float]) -> None:
     """It begins at a second, from the end when negative, and ends with the sound at the latest."""
-    assert _listed(audio.trim_audio(_sound([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), start, duration)) == [left]
+    assert _samples_of(audio.trim_audio(_sound([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), start, duration)) == [left]
 
 
 def test_trimmed_sound_is_a_read_only_copy() -> None:
@@ -63,9 +63,9 @@ def test_part_of_no_length_is_an_error(given: Any) -> None:
 def test_split_and_joined_channels_are_what_they_were() -> None:
     """Left is the first; joined again they are what they were."""
     left, right = audio.split_channels(_sound([1, 2], [3, 4]))
-    assert (_listed(left), _listed(right)) == ([[1, 2]], [[3, 4]])
-    assert _listed(audio.join_channels(left, right)) == [[1, 2], [3, 4]]
-    assert _listed(audio.join_channels(_sound([1, 2, 3]), _sound([4]))) == [[1], [4]]
+    assert (_samples_of(left), _samples_of(right)) == ([[1, 2]], [[3, 4]])
+    assert _samples_of(audio.join_channels(left, right)) == [[1, 2], [3, 4]]
+    assert _samples_of(audio.join_channels(_sound([1, 2, 3]), _sound([4]))) == [[1], [4]]
 
 
 def test_only_two_channels_can_be_split_and_single_ones_joined() -> None:
@@ -79,8 +79,8 @@ def test_only_two_channels_can_be_split_and_single_ones_joined() -> None:
 def test_sounds_follow_in_the_order_asked_for() -> None:
     """The second comes after the first, or before it; one channel becomes two."""
     first, second = _sound([1, 2]), _sound([3], [4])
-    assert _listed(audio.concatenate_audio(first, second, "after")) == [[1, 2, 3], [1, 2, 4]]
-    assert _listed(audio.concatenate_audio(first, second, "before")) == [[3, 1, 2], [4, 1, 2]]
+    assert _samples_of(audio.concatenate_audio(first, second, "after")) == [[1, 2, 3], [1, 2, 4]]
+    assert _samples_of(audio.concatenate_audio(first, second, "before")) == [[3, 1, 2], [4, 1, 2]]
     with pytest.raises(ValueError, match="of 3 and 2 channels"):
         audio.concatenate_audio(_sound([1], [2], [3]), second, "after")
     with pytest.raises(ValueError, match="Batches"):
@@ -98,16 +98,16 @@ def test_sounds_follow_in_the_order_asked_for() -> None:
 )
 def test_mix_is_as_long_as_the_first_sound(method: str, mixed: list[float]) -> None:
     """It is as long as the first; the second is cut, or silence follows it."""
-    assert _listed(audio.merge_audio(_sound([0.5, 0.25, 0.5]), _sound([0.25, 0.75]), method)) == [mixed]
+    assert _samples_of(audio.merge_audio(_sound([0.5, 0.25, 0.5]), _sound([0.25, 0.75]), method)) == [mixed]
     longer = _sound([0.25, 0.75, 0, 1])
-    assert _listed(audio.merge_audio(_sound([0.5, 0.25, 0.5]), longer, method)) == [mixed]
+    assert _samples_of(audio.merge_audio(_sound([0.5, 0.25, 0.5]), longer, method)) == [mixed]
 
 
 def test_loud_mix_is_scaled_down() -> None:
     """All of it becomes softer, so that its loudest sample is 1."""
-    assert _listed(audio.merge_audio(_sound([1, 0.5], [0, 0]), _sound([1, 0.5]), "add")) == [[1, 0.5], [0.5, 0.25]]
+    assert _samples_of(audio.merge_audio(_sound([1, 0.5], [0, 0]), _sound([1, 0.5]), "add")) == [[1, 0.5], [0.5, 0.25]]
     empty = sound(np.zeros((1, 1, 0), np.float32), 10)
-    assert _listed(audio.merge_audio(empty, empty, "add")) == [[]]
+    assert _samples_of(audio.merge_audio(empty, empty, "add")) == [[]]
     with pytest.raises(ValueError, match="differ"):
         audio.merge_audio(_sound([1], [2]), _sound([1], [2], [3]), "add")
 
@@ -115,7 +115,7 @@ def test_loud_mix_is_scaled_down() -> None:
 @pytest.mark.parametrize(("decibels", "factor"), [(0, 1), (20, 10), (-40, 0.01), (6, 1.9952623)])
 def test_twenty_decibels_are_ten_times_the_amplitude(decibels: int, factor: float) -> None:
     """Twenty of them are ten times the amplitude."""
-    assert _listed(audio.adjust_volume(_sound([0.5]), decibels)) == [[pytest.approx(0.5 * factor, rel=1e-5)]]
+    assert _samples_of(audio.adjust_volume(_sound([0.5]), decibels)) == [[pytest.approx(0.5 * factor, rel=1e-5)]]
 
 
 @pytest.mark.parametrize(("rate", "wanted"), [(24_000, 48_000), (44_100, 48_000), (48_000, 44_099), (48_000, 8_000)])
@@ -139,7 +139,7 @@ def test_sounds_of_other_rates_keep_their_tones() -> None:
         assert np.abs(made["waveform"][..., 100:-100]).max() < 0.0002
 
 
-def _equalized(wave: Array, rate: int, **gains: float) -> Array:
+def _equalize(wave: Array, rate: int, **gains: float) -> Array:
     settings = {"low_gain_dB": 0.0, "mid_gain_dB": 0.0, "high_gain_dB": 0.0, **gains}
     made: Array = audio.equalize(
         sound(wave[None, None], rate), low_freq=100, mid_freq=1_000, mid_q=0.707, high_freq=5_000, **settings
@@ -151,10 +151,10 @@ def test_equalizer_raises_the_tones_asked_for() -> None:
     """A low shelf raises a constant signal, a peak its middle, and a high shelf the highest frequency."""
     still, tone = np.full(20_000, 0.1, np.float32), _sine(1_000, 44_100, 1)
     fastest = np.resize(np.array([0.1, -0.1], np.float32), 20_000)
-    assert _equalized(still, 44_100, low_gain_dB=12)[-1] == pytest.approx(0.1 * 10 ** (12 / 20), rel=1e-4)
-    assert _equalized(tone, 44_100, mid_gain_dB=-6)[-4410:].max() == pytest.approx(0.1 * 10 ** (-6 / 20), rel=1e-3)
-    assert abs(_equalized(fastest, 44_100, high_gain_dB=6)[-1]) == pytest.approx(0.1 * 10 ** (6 / 20), rel=1e-4)
-    assert _equalized(still, 44_100, mid_gain_dB=12, high_gain_dB=12)[-1] == pytest.approx(0.1, rel=1e-4)
+    assert _equalize(still, 44_100, low_gain_dB=12)[-1] == pytest.approx(0.1 * 10 ** (12 / 20), rel=1e-4)
+    assert _equalize(tone, 44_100, mid_gain_dB=-6)[-4410:].max() == pytest.approx(0.1 * 10 ** (-6 / 20), rel=1e-3)
+    assert abs(_equalize(fastest, 44_100, high_gain_dB=6)[-1]) == pytest.approx(0.1 * 10 ** (6 / 20), rel=1e-4)
+    assert _equalize(still, 44_100, mid_gain_dB=12, high_gain_dB=12)[-1] == pytest.approx(0.1, rel=1e-4)
 
 
 def test_filter_is_seamless_across_its_blocks() -> None:
@@ -168,13 +168,13 @@ def test_filter_is_seamless_across_its_blocks() -> None:
     given = np.concatenate(([0, 0], noise))
     for at in range(2, 702):
         expected[at] = b @ given[at - 2 : at + 1][::-1] - a @ expected[at - 2 : at][::-1]
-    assert np.abs(_equalized(noise, 44_100, mid_gain_dB=6) - expected[2:]).max() < 1e-6
+    assert np.abs(_equalize(noise, 44_100, mid_gain_dB=6) - expected[2:]).max() < 1e-6
 
 
 def test_filter_above_the_rate_is_refused() -> None:
     """It is refused: there are no such tones in the sound."""
     with pytest.raises(ValueError, match="not stable"):
-        _equalized(np.ones(100, np.float32), 8_000, high_gain_dB=6)
+        _equalize(np.ones(100, np.float32), 8_000, high_gain_dB=6)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def _tones(seconds: float = 1, rate: int = _RATE) -> Array:
     return np.stack([0.5 * np.sin(2 * np.pi * 440 * times), 0.25 * np.sin(2 * np.pi * 880 * times)]).astype(np.float32)
 
 
-def _saved(root: Path, result: Any) -> list[Path]:
+def _saved_files(root: Path, result: Any) -> list[Path]:
     return [root / file["type"] / file["subfolder"] / file["filename"] for file in result.ui["audio"]]
 
 
@@ -51,7 +51,7 @@ def test_saved_sound_is_loaded_as_it_was(
     """What is loaded is what was saved, as long and as exact as the format can; Opus knows its own rates only."""
     context = FolderContext(tmp_path, _HIDDEN)
     result = save(context, sound(_tones()[None], _RATE), "sounds/a", *quality)
-    (path,) = _saved(tmp_path, result)
+    (path,) = _saved_files(tmp_path, result)
     assert (path.name, path.parent.name) == (name, "sounds")
     path.rename(tmp_path / "input" / "no-extension")
     loaded = audio_io.load_audio(context, "no-extension")
@@ -75,9 +75,9 @@ def test_saved_sound_holds_its_workflow(tmp_path: Path) -> None:
     """The prompt and what the caller adds stand in the comments of FLAC and Opus and in the tag of MP3, as JSON."""
     context = FolderContext(tmp_path, _HIDDEN)
     given = sound(_tones(0.1)[None], _RATE)
-    (flac,) = _saved(tmp_path, audio_io.save_audio(context, given, "a"))
-    (mp3,) = _saved(tmp_path, audio_io.save_audio_mp3(context, given, "a", "V0"))
-    (opus,) = _saved(tmp_path, audio_io.save_audio_opus(context, given, "a", "64k"))
+    (flac,) = _saved_files(tmp_path, audio_io.save_audio(context, given, "a"))
+    (mp3,) = _saved_files(tmp_path, audio_io.save_audio_mp3(context, given, "a", "V0"))
+    (opus,) = _saved_files(tmp_path, audio_io.save_audio_opus(context, given, "a", "64k"))
     prompt = b'{"1": {"class_type": "LoadAudio", "name": "\\u00e9"}}'
     comment = struct.pack("<I", len(prompt) + 7) + b"prompt=" + prompt
     assert comment in flac.read_bytes()
@@ -92,7 +92,7 @@ def test_every_sound_of_a_batch_is_saved(tmp_path: Path) -> None:
     """Each becomes a file, and may be numbered; previews are temporary, and the sound goes on."""
     given = sound(np.stack([_tones(0.1), -_tones(0.1)]), _RATE)
     context = FolderContext(tmp_path)
-    files = _saved(tmp_path, audio_io.save_audio(context, given, "a%batch_num%"))
+    files = _saved_files(tmp_path, audio_io.save_audio(context, given, "a%batch_num%"))
     assert [path.name for path in files] == ["a0_00001_.flac", "a1_00001_.flac"]
     preview = audio_io.preview_audio(context, given)
     assert preview.values == (given,)
@@ -103,7 +103,7 @@ def test_format_is_the_one_asked_for(tmp_path: Path) -> None:
     """It comes with what the format needs."""
     context, given = FolderContext(tmp_path), sound(_tones(0.1)[None], _RATE)
     for wanted in ({"format": "flac"}, {"format": "mp3", "quality": "320k"}, {"format": "opus", "quality": "96k"}):
-        (path,) = _saved(tmp_path, audio_io.save_audio_advanced(context, given, "a", wanted))
+        (path,) = _saved_files(tmp_path, audio_io.save_audio_advanced(context, given, "a", wanted))
         assert path.suffix == f".{wanted['format']}"
 
 
@@ -123,7 +123,7 @@ def test_sound_that_fits_no_file_is_refused(tmp_path: Path, waveform: Array, rat
 def test_values_that_are_no_numbers_become_silence(tmp_path: Path) -> None:
     """It is silence, and what is too loud is cut off."""
     waveform = np.array([[[np.nan, 5, -5, 0.5]]], np.float32)
-    (path,) = _saved(tmp_path, audio_io.save_audio(FolderContext(tmp_path), sound(waveform, _RATE), "a"))
+    (path,) = _saved_files(tmp_path, audio_io.save_audio(FolderContext(tmp_path), sound(waveform, _RATE), "a"))
     assert soundfile.read(path)[0].tolist() == pytest.approx([0, 1, -1, 0.5], abs=1e-4)
 
 

@@ -70,7 +70,7 @@ def test_changed_folder_has_another_fingerprint(context: FolderContext) -> None:
     assert "nowhere" in of.validate(context, "nowhere")
 
 
-def _saved(context: FolderContext) -> list[str]:
+def _saved_files(context: FolderContext) -> list[str]:
     return sorted(path.relative_to(context.root / "output").as_posix() for path in context.root.glob("output/*/*"))
 
 
@@ -79,7 +79,7 @@ def test_saving_again_overwrites(context: FolderContext) -> None:
     images = [np.full((2, 1, 1, 3), 1.0, np.float32), np.zeros((1, 1, 1, 3), np.float32)]
     for _ in range(2):
         save_image_dataset_to_folder(context, images, ["set"], ["i"], ["overwrite"])
-    assert _saved(context) == ["set/i_00000.png", "set/i_00001.png", "set/i_00002.png"]
+    assert _saved_files(context) == ["set/i_00000.png", "set/i_00001.png", "set/i_00002.png"]
     with Image.open(context.root / "output" / "set" / "i_00001.png") as second:
         assert np.asarray(second)[0, 0].tolist() == [255] * 3
 
@@ -90,7 +90,7 @@ def test_incrementing_never_overwrites(context: FolderContext) -> None:
     for texts in (["one", "zwölf"], None):
         save_image_text_dataset_to_folder(context, images, ["set"], ["i"], ["increment"], texts)
     names = [f"set/i_{number:05}_.png" for number in (1, 2, 3, 4)]
-    assert _saved(context) == sorted([*names, "set/i_00001_.txt", "set/i_00002_.txt"])
+    assert _saved_files(context) == sorted([*names, "set/i_00001_.txt", "set/i_00002_.txt"])
     assert (context.root / "output" / "set" / "i_00002_.txt").read_text(encoding="utf-8") == "zwölf"
 
 
@@ -98,4 +98,4 @@ def test_text_lies_next_to_its_first_image(context: FolderContext) -> None:
     """A text of a batch lies beside its first image."""
     images = [np.zeros((2, 1, 1, 3), np.float32), np.zeros((1, 1, 1, 3), np.float32)]
     save_image_text_dataset_to_folder(context, images, ["set"], ["i"], ["overwrite"], ["first", "second"])
-    assert [name for name in _saved(context) if name.endswith("txt")] == ["set/i_00000.txt", "set/i_00002.txt"]
+    assert [name for name in _saved_files(context) if name.endswith("txt")] == ["set/i_00000.txt", "set/i_00002.txt"]

@@ -56,7 +56,7 @@ def _first(context: FolderContext, result: Result) -> Path:
     return _file(context, result.ui["images"][0])
 
 
-def _opened(path: Path) -> Image.Image:
+def _open(path: Path) -> Image.Image:
     with Image.open(path) as picture:
         picture.load()
         return picture
@@ -253,7 +253,7 @@ def test_values_are_cut_off_when_saved(context: FolderContext) -> None:
     """It is cut off: 0.5 is 127. What is beyond black and white is clipped, and what is not a number is black."""
     values = np.array([0.5, 1, -3, 7, np.nan, 254.999 / 255], np.float32).reshape(1, 1, 6, 1).repeat(3, axis=3)
     saved = save_image(context, values, "x")
-    assert np.asarray(_opened(_first(context, saved)))[0, :, 0].tolist() == [127, 255, 0, 255, 0, 254]
+    assert np.asarray(_open(_first(context, saved)))[0, :, 0].tolist() == [127, 255, 0, 255, 0, 254]
     assert saved.values[0] is values
 
 
@@ -264,7 +264,7 @@ def test_saved_picture_holds_its_workflow(context: FolderContext) -> None:
         {"filename": "2x2_0_00001_.png", "subfolder": "a", "type": "output"},
         {"filename": "2x2_1_00001_.png", "subfolder": "a", "type": "output"},
     ]
-    texts = _opened(_first(context, saved)).info
+    texts = _open(_first(context, saved)).info
     assert json.loads(texts["prompt"]) == _HIDDEN["prompt"]
     assert json.loads(texts["workflow"]) == {"name": "Möwe"}
 
@@ -275,14 +275,14 @@ def test_impossible_metadata_name_is_left_out(tmp_path: Path) -> None:
     for kind in ("png", "exr"):
         chosen = {"format": kind, "bit_depth": "16-bit", "input_color_space": "sRGB"}
         save_image_advanced(context, np.zeros((1, 2, 2, 3), np.float32), "x", chosen)
-    assert "ok" in _opened(tmp_path / "output" / "x_00001_.png").info
+    assert "ok" in _open(tmp_path / "output" / "x_00001_.png").info
 
 
 @pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (2, "LA"), (3, "RGB"), (4, "RGBA")])
 def test_saved_picture_keeps_its_number_of_channels(context: FolderContext, channels: int, mode: str) -> None:
     """Grey, grey and alpha, colours, colours and alpha."""
     saved = save_image(context, np.zeros((1, 2, 2, channels), np.float32), "x")
-    assert _opened(_first(context, saved)).mode == mode
+    assert _open(_first(context, saved)).mode == mode
 
 
 def test_five_channels_are_refused(context: FolderContext) -> None:
@@ -319,9 +319,9 @@ def test_sixteen_bit_files_keep_their_order_and_depth(context: FolderContext, ch
     order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]
     expected = np.floor(image[0].astype(np.float64) * 65535)[..., order]
     np.testing.assert_allclose(read.reshape(5, 4, channels), expected, atol=1)
-    assert json.loads(_opened(path).info["workflow"]) == {"name": "Möwe"}
+    assert json.loads(_open(path).info["workflow"]) == {"name": "Möwe"}
     eight = save_image_advanced(context, image, "y", {**chosen, "bit_depth": "8-bit"})
-    assert np.asarray(_opened(_first(context, eight))).dtype == np.uint8
+    assert np.asarray(_open(_first(context, eight))).dtype == np.uint8
 
 
 def test_exr_is_scene_linear(context: FolderContext) -> None:
@@ -383,7 +383,7 @@ def _read_exr(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
     for offset in struct.unpack_from(f"<{blocks}Q", data, place + 1):
         first, length = struct.unpack_from("<ii", data, offset)
         count = min(16, height - first)
-        values = np.frombuffer(_unpacked(data[offset + 8 : offset + 8 + length], count * width * len(names) * 4), "<f4")
+        values = np.frombuffer(_unpack(data[offset + 8 : offset + 8 + length], count * width * len(names) * 4), "<f4")
         for line in range(count):
             for index, name in enumerate(names):
                 begin = (line * len(names) + index) * width
@@ -391,7 +391,7 @@ def _read_exr(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
     return lines, {name: value.decode() for name, (kind, value) in attributes.items() if kind == "string"}
 
 
-def _unpacked(block: bytes, size: int) -> bytes:
+def _unpack(block: bytes, size: int) -> bytes:
     if len(block) == size:
         return block
     steps = bytearray(zlib.decompress(block))

@@ -136,7 +136,7 @@ def test_one_source_is_combined_with_every_mask() -> None:
     assert result.ravel().tolist() == [1, 1, 1]
 
 
-def _grown_by_definition(mask: Array, steps: int, corner: int) -> Array:
+def _grow_by_definition(mask: Array, steps: int, corner: int) -> Array:
     """One step after the other: the greatest of the neighbours, with or without those at the corners."""
     for _ in range(steps):
         before, mask = mask, mask.copy()
@@ -157,7 +157,7 @@ def _grown_by_definition(mask: Array, steps: int, corner: int) -> Array:
 def test_growing_agrees_with_growing_step_by_step(context: FolderContext, steps: int, tapered: bool) -> None:  # noqa: FBT001 -- a case
     """Diamonds with tapered corners, squares without; shrinking is growing of what is not."""
     mask = np.random.default_rng(3).random((1, 9, 13)).astype(np.float32) ** 6
-    wanted = _grown_by_definition(mask, steps, corner=not tapered)
+    wanted = _grow_by_definition(mask, steps, corner=not tapered)
     assert (grow_mask(context, mask, steps, tapered) == wanted).all()
     shrunk = grow_mask(context, 1 - mask, -steps, tapered)
     assert shrunk == pytest.approx(1 - wanted, abs=1e-6)

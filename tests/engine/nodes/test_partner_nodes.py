@@ -132,11 +132,11 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def shown_by(bench: Bench, run: Run, partner: Partner, class_type: str, slot: int = 0, **inputs: Any) -> Any:
+def output_of_node(bench: Bench, run: Run, partner: Partner, class_type: str, slot: int = 0, **inputs: Any) -> Any:
     """Execute one partner node, and return the value of one of its outputs."""
     seen = run(bench.run({"1": n(class_type, **inputs), "show": n("Show", value=["1", slot]), **SOURCES}, partner))
     assert isinstance(seen.outcome.ending, Succeeded), seen.outcome.ending
-    return seen.shown("show")[0]
+    return seen.output_of("show")[0]
 
 
 def failure_of(bench: Bench, run: Run, partner: Partner, class_type: str, **inputs: Any) -> tuple[str, str]:
@@ -165,7 +165,7 @@ def b64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def opened(uri: str) -> Any:
+def pixels_of(uri: str) -> Any:
     """The pixels of a picture in a body."""
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.rpartition(",")[2]))))
 
@@ -191,7 +191,7 @@ def test_every_shipped_partner_node_is_registered_with_the_engines_own() -> None
 def test_text_is_run_with_the_words_of_the_node_and_comes_as_a_string(bench: Bench, run: Run) -> None:
     """The node is named to the server, and those who watch are told that it waits."""
     partner = Partner(lambda _model, body: {"text": body["prompt"].upper()})
-    assert shown_by(bench, run, partner, _TEXT, prompt="a story", max_characters=400, seed=5) == "A STORY"
+    assert output_of_node(bench, run, partner, _TEXT, prompt="a story", max_characters=400, seed=5) == "A STORY"
     assert partner.calls == [("1", 0, "local/procedural-text-1", {"prompt": "a story", "seed": 5})]
     assert partner.said == ["1: procedural-text-1 is running", "1: procedural-text-1 has answered"]
 
@@ -199,7 +199,7 @@ def test_text_is_run_with_the_words_of_the_node_and_comes_as_a_string(bench: Ben
 def test_chosen_variant_is_run(bench: Bench, run: Run) -> None:
     """The variant is run by its id in the catalog, and the body does not name it again."""
     partner = Partner(lambda _model, _body: {"choices": [{"message": {"content": "Yes."}}]})
-    assert shown_by(bench, run, partner, "PartnerOpenaiGpt5", model="gpt-5-nano", prompt="Is it?") == "Yes."
+    assert output_of_node(bench, run, partner, "PartnerOpenaiGpt5", model="gpt-5-nano", prompt="Is it?") == "Yes."
     assert partner.calls[0][2] == "openai/gpt-5-nano"
     assert partner.calls[0][3] == {"messages": [{"role": "user", "content": [{"type": "text", "text": "Is it?"}]}]}
 
@@ -208,7 +208,7 @@ def test_same_inputs_are_run_once_and_another_seed_again(bench: Bench, run: Run)
     """What a partner has made is in the cache like anything else, and costs nothing twice."""
     partner = Partner(lambda _model, body: {"text": str(body["seed"])})
     for seed in (1, 1, 2):
-        assert shown_by(bench, run, partner, _TEXT, prompt="x", seed=seed) == str(seed)
+        assert output_of_node(bench, run, partner, _TEXT, prompt="x", seed=seed) == str(seed)
     assert [call[3]["seed"] for call in partner.calls] == [1, 2]
 
 
@@ -223,17 +223,17 @@ def test_models_of_one_workflow_run_at_the_same_time(bench: Bench, run: Run) -> 
     graph = {"1": n(_TEXT, prompt="a"), "2": n(_TEXT, prompt="b"), "show": n("Show", value=["1", 0])}
     graph["other"] = n("Show", value=["2", 0])
     seen = run(bench.run(graph, Partner(lambda _model, _body: answer())))
-    assert seen.shown("show") == seen.shown("other") == ["done"]
+    assert seen.output_of("show") == seen.output_of("other") == ["done"]
 
 
 def test_picture_goes_as_a_data_uri_and_pictures_come_as_a_batch(bench: Bench, run: Run) -> None:
     """8 bits a channel, cut off as everywhere; pictures of another size than the first cannot be in its batch."""
     pictures_made = [png((255, 0, 0)), png((0, 0, 255, 128)), png((0, 0, 0), (9, 9))]
     partner = Partner(lambda _model, _body: {"data": [{"b64_json": b64(content)} for content in pictures_made]})
-    made = shown_by(bench, run, partner, _IMAGE, prompt="x", image=["one", 0])
+    made = output_of_node(bench, run, partner, _IMAGE, prompt="x", image=["one", 0])
     sent = partner.calls[0][3]["image"]
     assert sent.startswith("data:image/png;base64,")
-    assert opened(sent).tolist() == [[[0, 127, 255], [255, 255, 255]]]
+    assert pixels_of(sent).tolist() == [[[0, 127, 255], [255, 255, 255]]]
     assert made.shape == (2, 2, 3, 4)
     assert made[0, 0, 0].tolist() == [1, 0, 0, 1]
     assert made[1, 0, 0].tolist() == pytest.approx([0, 0, 1, 128 / 255])
@@ -242,7 +242,7 @@ def test_picture_goes_as_a_data_uri_and_pictures_come_as_a_batch(bench: Bench, r
 def test_batch_goes_into_a_list_picture_by_picture(bench: Bench, run: Run) -> None:
     """Each picture of a batch is an item, and a single picture makes a list of one."""
     partner = Partner(lambda _model, _body: {"data": [{"b64_json": b64(png((1, 2, 3)))}]})
-    shown_by(bench, run, partner, "PartnerOpenaiGptImage2", prompt="x", image=["two", 0])
+    output_of_node(bench, run, partner, "PartnerOpenaiGptImage2", prompt="x", image=["two", 0])
     assert len(partner.calls[0][3]["image"]) == 2
 
 
@@ -260,8 +260,8 @@ def test_mask_shows_what_is_meant_as_the_partner_reads_it(bench: Bench, run: Run
     reply = {"data": [result], "result": {"image_url": "https://a.example/1"}}
     partner = Partner(lambda _model, _body: reply_with(reply, png((1, 2, 3)), bench.folder))
     given: dict[str, Any] = {"prompt": "x"} if class_type != "PartnerBriaImageEditErase" else {}
-    shown_by(bench, run, partner, class_type, image=["one", 0], mask=["one", 1], **given)
-    assert opened(partner.calls[0][3]["mask"]).tolist() == pixels
+    output_of_node(bench, run, partner, class_type, image=["one", 0], mask=["one", 1], **given)
+    assert pixels_of(partner.calls[0][3]["mask"]).tolist() == pixels
 
 
 def reply_with(body: Any, content: bytes, folder: Path, link: str = "https://a.example/1") -> ModelReply:
@@ -275,7 +275,7 @@ def test_media_a_partner_takes_only_as_a_link_is_marked_for_the_server(bench: Be
     """The host has no address that a partner could ask."""
     reply = {"assets": {"image": "https://a.example/1"}}
     partner = Partner(lambda _model, _body: reply_with(reply, png((1, 2, 3)), bench.folder))
-    shown_by(bench, run, partner, "PartnerLumaPhoton1", model="photon-1", prompt="xyz", image_ref=["two", 0])
+    output_of_node(bench, run, partner, "PartnerLumaPhoton1", model="photon-1", prompt="xyz", image_ref=["two", 0])
     (first, second) = partner.calls[0][3]["image_ref"]
     assert first["url"].startswith(f"{LINK_WANTED}data:image/png;base64,")
     assert first == second
@@ -286,14 +286,14 @@ def test_sound_goes_as_wav_and_comes_as_a_waveform(bench: Bench, run: Run, tmp_p
     path = tmp_path / "sound"
     soundfile.write(path, np.full((200, 1), 0.25, np.float32), RATE, format="WAV")
     partner = Partner(lambda _model, _body: ModelReply(b"", {"": path}, {"": "audio/wav"}))
-    made = shown_by(bench, run, partner, "PartnerElevenlabsElevenSfxV2", text="a bell")
+    made = output_of_node(bench, run, partner, "PartnerElevenlabsElevenSfxV2", text="a bell")
     assert made["waveform"].shape == (1, 1, 200)
     assert made["sample_rate"] == RATE
     reply = {"output": {"video_url": "https://a.example/1"}}
     clip().save_to(tmp_path / "clip.mp4")
     film_made = (tmp_path / "clip.mp4").read_bytes()
     other = Partner(lambda _model, _body: reply_with(reply, film_made, tmp_path))
-    shown_by(bench, run, other, "PartnerWan2I2v", img_url=["one", 0], audio_url=["tone", 0])
+    output_of_node(bench, run, other, "PartnerWan2I2v", img_url=["one", 0], audio_url=["tone", 0])
     sent = base64.b64decode(other.calls[0][3]["input"]["audio_url"].partition("base64,")[2])
     samples, rate = soundfile.read(io.BytesIO(sent))
     assert (samples.shape, rate) == ((100, 2), RATE)
@@ -305,7 +305,7 @@ def test_clip_goes_as_mp4_and_comes_as_one_that_outlives_its_job(bench: Bench, r
     content = (tmp_path / "clip.mp4").read_bytes()
     reply = {"data": {"outputs": ["https://a.example/1"]}}
     partner = Partner(lambda _model, _body: reply_with(reply, content, tmp_path))
-    made = shown_by(bench, run, partner, "PartnerWavespeedFlashvsr", video=["film", 0], duration=1.0)
+    made = output_of_node(bench, run, partner, "PartnerWavespeedFlashvsr", video=["film", 0], duration=1.0)
     assert base64.b64decode(partner.calls[0][3]["video"].partition("base64,")[2])[4:8] == b"ftyp"
     (tmp_path / "result").unlink()
     assert isinstance(made, FileClip)
@@ -331,7 +331,7 @@ def test_missing_output_of_a_model_stops_only_its_consumers(bench: Bench, run: R
     }
     seen = run(bench.run(graph, partner))
     assert isinstance(seen.outcome.ending, Succeeded)
-    assert isinstance(seen.shown("clip")[0], FileClip)
+    assert isinstance(seen.output_of("clip")[0], FileClip)
     (stopped,) = seen.of(Stopped)
     assert stopped.message == "Seedance 1 (byteplus): the model gave no image."
     assert "frame" not in seen.outcome.ui
@@ -342,7 +342,7 @@ def test_mesh_is_saved_among_the_outputs_and_told_by_its_name(bench: Bench, run:
     reply = {"model_urls": {"glb": "https://a.example/1"}}
     partner = Partner(lambda _model, _body: reply_with(reply, b"glTF\x02\x00\x00\x00mesh", tmp_path))
     seen = run(bench.run({"1": n("PartnerMeshyRemesh", input_task_id="t")}, partner))
-    (saved,) = seen.shown("1", "3d")
+    (saved,) = seen.output_of("1", "3d")
     assert saved == {"filename": "model_00001_.glb", "subfolder": "", "type": "output"}
     assert (tmp_path / "output" / "model_00001_.glb").read_bytes() == b"glTF\x02\x00\x00\x00mesh"
 
@@ -409,4 +409,4 @@ def test_picture_larger_than_a_host_may_say_is_refused_with_the_bound(
 def test_text_of_a_model_that_says_nothing_is_empty(bench: Bench, run: Run) -> None:
     """A model that only calls tools has said nothing: that is no error."""
     partner = Partner(lambda _model, _body: {"choices": [{"message": {"content": None}}]})
-    assert shown_by(bench, run, partner, "PartnerOpenaiO3", prompt="x") == ""
+    assert output_of_node(bench, run, partner, "PartnerOpenaiO3", prompt="x") == ""

@@ -20,7 +20,7 @@ from fairlead.engine.nodes.registry import Registry
 _REGISTRY = Registry(text.NODES, logic.NODES, utilities.NODES)
 
 
-def _executed(document: dict[str, Any]) -> tuple[Outcome, list[Event]]:
+def _execute(document: dict[str, Any]) -> tuple[Outcome, list[Event]]:
     """Validate and execute a workflow that reads and writes no files."""
     events: list[Event] = []
 
@@ -36,8 +36,8 @@ def _executed(document: dict[str, Any]) -> tuple[Outcome, list[Event]]:
     return asyncio.run(run()), events
 
 
-def _shown(document: dict[str, Any], node: str = "show") -> Any:
-    outcome, _ = _executed(document)
+def _output_of(document: dict[str, Any], node: str = "show") -> Any:
+    outcome, _ = _execute(document)
     assert isinstance(outcome.ending, Succeeded), outcome.ending
     return outcome.ui[node]["text"]
 
@@ -50,13 +50,13 @@ def test_inputs_that_grow_arrive_by_their_letters() -> None:
         "text": n("StringFormat", f_string="{b}:{a:.1f}", values__a=["sum", 0], values__b=["sum", 1]),
         "show": n("PreviewAny", source=["text", 0]),
     }
-    assert _shown(document) == ["672:672.0"]
+    assert _output_of(document) == ["672:672.0"]
 
 
 def test_template_without_values_is_filled_in() -> None:
     """A node whose inputs may grow, and did not, is given none."""
     document = {"text": n("StringFormat", f_string="plain"), "show": n("PreviewAny", source=["text", 0])}
-    assert _shown(document) == ["plain"]
+    assert _output_of(document) == ["plain"]
 
 
 def test_index_of_a_choice_reaches_the_node() -> None:
@@ -66,7 +66,7 @@ def test_index_of_a_choice_reaches_the_node() -> None:
         "text": n("StringFormat", f_string="{a}{b}", values__a=["choice", 0], values__b=["choice", 1]),
         "show": n("PreviewAny", source=["text", 0]),
     }
-    assert _shown(document) == ["b1"]
+    assert _output_of(document) == ["b1"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_caption_nodes_hand_on_one_list_a_call(nodes: dict[str, Any], shown: lis
         **nodes,
         "show": n("PreviewAny", source=["last", 0]),
     }
-    assert [json.loads(each) for each in _shown(document)] == [json.loads(each) for each in shown]
+    assert [json.loads(each) for each in _output_of(document)] == [json.loads(each) for each in shown]
 
 
 def test_caption_node_behind_another_fails() -> None:
@@ -102,7 +102,7 @@ def test_caption_node_behind_another_fails() -> None:
         "lower": n("TextToLowercase", texts=["prefixed", 0]),
         "show": n("PreviewAny", source=["lower", 0]),
     }
-    outcome, _ = _executed(document)
+    outcome, _ = _execute(document)
     assert isinstance(outcome.ending, Failed)
     assert "'list' object has no attribute 'lower'" in str(outcome.ending)
 
@@ -115,7 +115,7 @@ def test_list_goes_on_one_by_one() -> None:
         "upper": n("CaseConverter", string=["list", 0], mode="UPPERCASE"),
         "show": n("PreviewAny", source=["upper", 0]),
     }
-    assert _shown(document) == ["FIRST", "SECOND"]
+    assert _output_of(document) == ["FIRST", "SECOND"]
 
 
 @pytest.mark.parametrize(("words", "shown"), [("a red cat", "warm"), ("a blue cat", "cold")])
@@ -129,7 +129,7 @@ def test_switch_executes_one_side(words: str, shown: str) -> None:
         "switch": n("ComfySwitchNode", switch=["red", 0], on_true=["warm", 0], on_false=["cold", 0]),
         "show": n("PreviewAny", source=["switch", 0]),
     }
-    outcome, events = _executed(document)
+    outcome, events = _execute(document)
     assert outcome.ui["show"]["text"] == [shown]
     begun = {event.place.node for event in events if isinstance(event, Executing)}
     assert begun & {"warm", "cold"} == {shown}
@@ -148,7 +148,7 @@ def test_decisions_are_combined() -> None:
         "text": n("StringFormat", f_string="{a} {b}", values__a=["two", 0], values__b=["not", 0]),
         "show": n("PreviewAny", source=["text", 0]),
     }
-    assert _shown(document) == ["False True True"]
+    assert _output_of(document) == ["False True True"]
 
 
 def test_fault_of_an_expression_ends_the_job_with_its_reason() -> None:
@@ -157,7 +157,7 @@ def test_fault_of_an_expression_ends_the_job_with_its_reason() -> None:
         "sum": n("ComfyMathExpression", expression="a / 0", values__a=1),
         "show": n("PreviewAny", source=["sum", 0]),
     }
-    outcome, _ = _executed(document)
+    outcome, _ = _execute(document)
     assert isinstance(outcome.ending, Failed)
     failure = outcome.ending.failure
     assert (failure.place.node, failure.node_type) == ("sum", "ComfyMathExpression")
@@ -168,6 +168,6 @@ def test_expression_needs_its_first_value() -> None:
     """At least one input must have grown."""
     document = {"sum": n("ComfyMathExpression", expression="1"), "show": n("PreviewAny", source=["sum", 0])}
     with pytest.raises(InvalidGraphError) as raised:
-        _executed(document)
+        _execute(document)
     (fault,) = raised.value.node_faults["sum"].faults
     assert (fault.type, fault.details) == ("required_input_missing", "values.a")

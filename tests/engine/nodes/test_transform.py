@@ -28,7 +28,7 @@ from fairlead.engine.nodes.upscaling import (
 )
 
 
-def _numbered(rows: int, columns: int, count: int = 1) -> Array:
+def _numbered_images(rows: int, columns: int, count: int = 1) -> Array:
     """Grey images whose pixels are numbered from 0."""
     return np.arange(count * rows * columns, dtype=np.float32).reshape(count, rows, columns, 1)
 
@@ -44,7 +44,7 @@ def _size(images: Array) -> tuple[int, int]:
 
 def test_crop_stays_within_the_image() -> None:
     """What is not there is not made up; a corner beyond the image is moved onto its last pixel."""
-    image = _numbered(3, 4)
+    image = _numbered_images(3, 4)
     assert _read(image_crop(image, 2, 2, 1, 1)) == [[5, 6], [9, 10]]
     assert _read(image_crop(image, 9, 9, 2, 2)) == [[10, 11]]
     assert _read(image_crop(image, 5, 5, 100, 100)) == [[11]]
@@ -52,12 +52,12 @@ def test_crop_stays_within_the_image() -> None:
 
 def test_crop_is_a_copy() -> None:
     """What comes out is a copy, not a view."""
-    assert image_crop(_numbered(3, 4), 2, 2, 1, 1).base is None
+    assert image_crop(_numbered_images(3, 4), 2, 2, 1, 1).base is None
 
 
 def test_region_is_cropped() -> None:
     """The region comes as one value; one without pixels is refused."""
-    image = _numbered(3, 4)
+    image = _numbered_images(3, 4)
     assert _read(image_crop_region(image, {"x": 1, "y": 2, "width": 2, "height": 7})) == [[9, 10]]
     assert _read(image_crop_region(image, {"x": -5, "y": -5, "width": 1, "height": 1})) == [[0]]
     with pytest.raises(ValueError, match="0 x 2"):
@@ -66,14 +66,14 @@ def test_region_is_cropped() -> None:
 
 def test_centre_crop_cuts_the_odd_remainder_at_the_far_end() -> None:
     """An odd remainder is cut off at the far end; an image that is smaller stays."""
-    image = _numbered(3, 4)
+    image = _numbered_images(3, 4)
     assert _read(center_crop_images(image, 1, 2)) == [[1], [5]]
     assert _read(center_crop_images(image, 9, 9)) == _read(image)
 
 
 def test_random_crop_depends_on_the_seed_alone() -> None:
     """The place is drawn as numpy's old generator draws it, left before top; large seeds fold by 2^32 - 1."""
-    image = _numbered(40, 50)
+    image = _numbered_images(40, 50)
     generator = np.random.RandomState(7)
     left, top = int(generator.randint(0, 48)), int(generator.randint(0, 37))
     assert _read(random_crop_images(image, 3, 4, 7))[0][0] == top * 50 + left
@@ -84,14 +84,14 @@ def test_random_crop_depends_on_the_seed_alone() -> None:
 
 def test_flip_turns_at_the_axis_asked_for() -> None:
     """At the x axis it goes upside down."""
-    image = _numbered(2, 2)
+    image = _numbered_images(2, 2)
     assert _read(image_flip(image, "x-axis: vertically")) == [[2, 3], [0, 1]]
     assert _read(image_flip(image, "y-axis: horizontally")) == [[1, 0], [3, 2]]
 
 
 def test_quarter_turn_is_clockwise() -> None:
     """A quarter turn clockwise puts the first column on top."""
-    image = _numbered(2, 3)  # 0 1 2 / 3 4 5
+    image = _numbered_images(2, 3)  # 0 1 2 / 3 4 5
     assert _read(image_rotate(image, "90 degrees")) == [[3, 0], [4, 1], [5, 2]]
     assert _read(image_rotate(image, "180 degrees")) == [[5, 4, 3], [2, 1, 0]]
     assert _read(image_rotate(image, "270 degrees")) == [[2, 5], [1, 4], [0, 3]]
@@ -137,7 +137,7 @@ def test_padded_size_is_bounded() -> None:
         image_pad_for_outpaint(np.zeros((1, 1, 1, 3), np.float32), 16384, 16384, 16384, 16384, 0)
 
 
-def _stitched(
+def _stitch(
     first: Array, direction: str, second: Array, *, matched: bool = True, gap: int = 0, colour: str = "white"
 ) -> Array:
     return image_stitch(first, direction, matched, gap, colour, second)
@@ -147,36 +147,36 @@ def _stitched(
 def test_image_is_stitched_to_the_side_asked_for(direction: str, expected: list[list[float]]) -> None:
     """The second image lies where the direction says."""
     white, black = np.ones((1, 1, 2, 3), np.float32), np.zeros((1, 1, 1, 3), np.float32)
-    assert _read(_stitched(white, direction, black)) == expected
+    assert _read(_stitch(white, direction, black)) == expected
     downwards = {"right": "down", "left": "up"}[direction]
-    turned = _stitched(white.swapaxes(1, 2), downwards, black.swapaxes(1, 2))
+    turned = _stitch(white.swapaxes(1, 2), downwards, black.swapaxes(1, 2))
     assert _read(turned.swapaxes(1, 2)) == expected
 
 
 def test_stitching_matches_sizes() -> None:
     """The second takes the edge of the first and keeps its proportions."""
     first, second = np.zeros((1, 6, 4, 3), np.float32), np.ones((1, 2, 3, 3), np.float32)
-    assert _size(_stitched(first, "right", second)) == (4 + 9, 6)
-    assert _size(_stitched(first, "down", second)) == (4, 6 + 2)  # 2.67 cut off
+    assert _size(_stitch(first, "right", second)) == (4 + 9, 6)
+    assert _size(_stitch(first, "down", second)) == (4, 6 + 2)  # 2.67 cut off
 
 
 def test_stitching_centres_unmatched_sizes_in_black() -> None:
     """Unmatched sizes: the smaller one gets black around, the odd line at the far end."""
     first, second = np.ones((1, 4, 1, 3), np.float32), np.ones((1, 1, 1, 3), np.float32)
-    assert _read(_stitched(first, "right", second, matched=False)) == [[1, 0], [1, 1], [1, 0], [1, 0]]
+    assert _read(_stitch(first, "right", second, matched=False)) == [[1, 0], [1, 1], [1, 0], [1, 0]]
 
 
 def test_gap_has_an_even_width_and_its_colour() -> None:
     """An odd width is made even; the colour is opaque where there is an alpha."""
     first, second = np.zeros((1, 1, 1, 4), np.float32), np.zeros((1, 1, 1, 3), np.float32)
-    stitched = _stitched(first, "right", second, gap=3, colour="red")
+    stitched = _stitch(first, "right", second, gap=3, colour="red")
     assert stitched[0, 0].tolist() == [[0, 0, 0, 0], *[[1, 0, 0, 1]] * 4, [0, 0, 0, 1]]
 
 
 def test_shorter_batch_is_repeated_in_stitching() -> None:
     """Its last image is repeated; without a second image nothing happens."""
-    first, second = _numbered(1, 1, 3), _numbered(1, 1, 2)
-    stitched = _stitched(first, "down", second, matched=False)
+    first, second = _numbered_images(1, 1, 3), _numbered_images(1, 1, 2)
+    stitched = _stitch(first, "down", second, matched=False)
     assert stitched[:, :, 0, 0].tolist() == [[0, 0], [1, 1], [2, 1]]
     assert image_stitch(first, "right", match_image_size=True, spacing_width=0, spacing_color="white") is first
 
@@ -217,7 +217,7 @@ def test_each_way_of_resizing_gives_its_size(way: dict[str, Any], size: tuple[in
 
 def test_multiple_crops_and_does_not_stretch() -> None:
     """Six by eight to multiples of four: 4 x 8 covers by its full height, so a column is cut off at each side."""
-    image = _numbered(1, 6).repeat(8, axis=1)
+    image = _numbered_images(1, 6).repeat(8, axis=1)
     covered = resize_image_mask(image, {"resize_type": "scale to multiple", "multiple": 4}, "bilinear")
     assert _read(covered) == [[1, 2, 3, 4]] * 8
 

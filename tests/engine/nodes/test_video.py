@@ -51,7 +51,7 @@ def _clip(count: int = 20, fps: float = 10) -> MadeClip:
     return MadeClip(Components(_fading(count), _tone(count / fps), Fraction(fps)))
 
 
-def _saved(root: Path, result: Any) -> Path:
+def _saved_files(root: Path, result: Any) -> Path:
     (file,) = result.ui["images"]
     assert result.ui["animated"] == (True,)
     found: Path = root / file["type"] / file["subfolder"] / file["filename"]
@@ -67,7 +67,7 @@ def context(tmp_path: Path) -> FolderContext:
 @pytest.fixture
 def saved(tmp_path: Path, context: FolderContext) -> Path:
     """Return a file of twenty frames in two seconds, with a tone."""
-    path = _saved(tmp_path, video.save_video(context, _clip(), "video/%width%x%height%", "auto", "auto"))
+    path = _saved_files(tmp_path, video.save_video(context, _clip(), "video/%width%x%height%", "auto", "auto"))
     assert (path.name, path.parent.name) == ("48x32_00001_.mp4", "video")
     return path.rename(tmp_path / "input" / "saved.mp4")
 
@@ -155,7 +155,9 @@ def test_part_after_the_end_is_refused(saved: Path, start: float, duration: floa
 def test_unchanged_file_is_copied_and_not_encoded(tmp_path: Path, context: FolderContext, saved: Path) -> None:
     """Its packets are copied, and texts of now are added to its own."""
     other = FolderContext(tmp_path, {"prompt": {"2": "new"}})
-    path = _saved(tmp_path, video.save_video(other, video.load_video(context, saved.name), "copy", "auto", "auto"))
+    path = _saved_files(
+        tmp_path, video.save_video(other, video.load_video(context, saved.name), "copy", "auto", "auto")
+    )
     assert [track.packets(path) for track in mp4.tracks(path)] == [track.packets(saved) for track in mp4.tracks(saved)]
     found = FileClip(path).get_components()
     assert len(found.images) == 20
@@ -168,7 +170,7 @@ def test_unchanged_file_is_copied_and_not_encoded(tmp_path: Path, context: Folde
 def test_webm_file_holds_frames_rate_and_texts(tmp_path: Path, context: FolderContext, codec: str) -> None:
     """It holds each frame, its rate, and the texts as tags; an unchanged one is copied."""
     result = video.save_webm(context, _fading(), "x", codec, 12.5, 20)
-    path = _saved(tmp_path, result)
+    path = _saved_files(tmp_path, result)
     content = path.read_bytes()
     assert path.suffix == ".webm"
     assert webm.sound_packets(path) is None
@@ -180,9 +182,9 @@ def test_webm_file_holds_frames_rate_and_texts(tmp_path: Path, context: FolderCo
     found = FileClip(path).get_components()
     assert (found.images.shape, found.frame_rate) == ((20, 32, 48, 3), Fraction(25, 2))
     assert np.abs(found.images - _fading()).max() < 0.04
-    copied = _saved(tmp_path, video.save_video(context, FileClip(path), "y", "auto", "auto"))
+    copied = _saved_files(tmp_path, video.save_video(context, FileClip(path), "y", "auto", "auto"))
     assert (copied.suffix, copied.read_bytes()) == (".webm", content)
-    again = _saved(tmp_path, video.save_video(context, FileClip(path), "y", "mp4", "auto"))
+    again = _saved_files(tmp_path, video.save_video(context, FileClip(path), "y", "mp4", "auto"))
     assert (again.suffix, len(FileClip(again).get_components().images)) == (".mp4", 20)
 
 
@@ -191,7 +193,7 @@ def test_av1_of_a_single_frame_is_a_video(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).uniform(0, 1, (1, 64, 64, 3)).astype(np.float32)
     sizes = []
     for crf in (0, 60):
-        path = _saved(tmp_path, video.save_webm(FolderContext(tmp_path), noise, "x", "av1", 1, crf))
+        path = _saved_files(tmp_path, video.save_webm(FolderContext(tmp_path), noise, "x", "av1", 1, crf))
         sizes.append(path.stat().st_size)
     assert sizes[1] < sizes[0] / 4
 
@@ -374,7 +376,7 @@ def test_video_of_a_pack_is_saved(tmp_path: Path, context: FolderContext) -> Non
             return Components(_fading(4), None, Fraction(4))
 
     given: Any = PackVideo()
-    path = _saved(tmp_path, video.save_video(context, given, "x", "auto", "auto"))
+    path = _saved_files(tmp_path, video.save_video(context, given, "x", "auto", "auto"))
     assert len(FileClip(path).get_components().images) == 4
 
 

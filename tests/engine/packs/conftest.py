@@ -99,16 +99,16 @@ def custom_nodes(tmp_path: Path) -> Path:
 def load(custom_nodes: Path, tmp_path: Path) -> Load:
     """Return a function that loads the folder into a registry, by default one of its own."""
 
-    def loaded(registry: Registry | None = None) -> Sequence[PackReport]:
+    def load_party(registry: Registry | None = None) -> Sequence[PackReport]:
         return load_packs(Registry() if registry is None else registry, [str(custom_nodes)], str(tmp_path))
 
-    return loaded
+    return load_party
 
 
 @pytest.fixture
 def party(custom_nodes: Path, load: Load, tmp_path: Path) -> Iterator[WatchedBench]:
     """Return an executor that has loaded the pack strangers wrote."""
-    copied(PACK, custom_nodes / "third-party-nodes")
+    copy(PACK, custom_nodes / "third-party-nodes")
     (tmp_path / "input").mkdir()
     bench = WatchedBench(tmp_path)
     assert [report.error for report in load(bench.registry)] == [None]
@@ -120,13 +120,13 @@ def party(custom_nodes: Path, load: Load, tmp_path: Path) -> Iterator[WatchedBen
 def execute(party: WatchedBench, run: Run) -> Execute:
     """Return a function that executes a graph with the pack's nodes."""
 
-    def executed(document: Mapping[str, Any], **hidden: Any) -> Seen:
+    def execute_document(document: Mapping[str, Any], **hidden: Any) -> Seen:
         seen: Seen = run(party.execute(document, hidden))
         return seen
 
-    return executed
+    return execute_document
 
 
-def copied(pack: Path, target: Path) -> None:
+def copy(pack: Path, target: Path) -> None:
     """Put a pack in place."""
     shutil.copytree(pack, target, ignore=shutil.ignore_patterns("__pycache__"))

@@ -9,7 +9,7 @@ from PIL import Image
 
 from engine.executions import n
 from engine.hosts.engines import Engine, running_engine
-from engine.packs.conftest import PACK, copied
+from engine.packs.conftest import PACK, copy
 from fairlead.domain.jobs.events import Executed, Preview, ProgressText, Succeeded
 
 
@@ -19,7 +19,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("hosted")
     packs = folder / "custom_nodes"
     packs.mkdir()
-    copied(PACK, packs / "third-party-nodes")
+    copy(PACK, packs / "third-party-nodes")
     (packs / "broken.py").write_text("raise SystemExit('not today')")
     with running_engine(folder / "engine", packs=(str(packs),)) as running:
         yield running

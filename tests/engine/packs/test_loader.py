@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from engine.packs.conftest import PACK, Load, WatchedBench, copied
+from engine.packs.conftest import PACK, Load, WatchedBench, copy
 from fairlead.engine.hosts.service import PackReport
 from fairlead.engine.nodes.families import own_nodes
 from fairlead.engine.nodes.registry import Registry, describe
@@ -178,7 +178,7 @@ def test_pack_that_imports_another_loads_it_once(custom_nodes: Path, load: Load)
 
 def test_routes_and_scripts_that_are_not_served_are_reported(custom_nodes: Path, load: Load) -> None:
     """Routes and scripts of a pack are noted in its report."""
-    copied(PACK, custom_nodes / "third-party-nodes")
+    copy(PACK, custom_nodes / "third-party-nodes")
     (report,) = load(own_nodes())
     assert report.notes == ["its scripts for editors are not served", "its routes are not served"]
     assert (report.nodes, report.error) == (30, None)
@@ -186,7 +186,7 @@ def test_routes_and_scripts_that_are_not_served_are_reported(custom_nodes: Path,
 
 def test_pack_is_loaded_while_an_event_loop_runs(custom_nodes: Path, tmp_path: Path) -> None:
     """Its entry point is awaited elsewhere."""
-    copied(PACK, custom_nodes / "third-party-nodes")
+    copy(PACK, custom_nodes / "third-party-nodes")
 
     async def load() -> PackReport:
         (report,) = load_packs(own_nodes(), [str(custom_nodes)], str(tmp_path))

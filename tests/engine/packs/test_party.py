@@ -18,9 +18,9 @@ from fairlead.engine.graph.validation import InvalidGraphError
 _PICTURE: Final = n("EmptyImage", width=8, height=4, batch_size=1, color=0)
 
 
-def _shown(seen: Seen, node: str = "s", key: str = "values") -> Any:
+def _output_of(seen: Seen, node: str = "s", key: str = "values") -> Any:
     assert isinstance(seen.outcome.ending, Succeeded), seen.outcome.ending
-    return seen.shown(node, key)
+    return seen.output_of(node, key)
 
 
 def _failure(seen: Seen) -> Failure:
@@ -41,7 +41,7 @@ def test_progress_previews_and_words_of_a_pack_are_told(execute: Execute, party:
     """All of them reach who watches, as the node's own; hidden inputs reach the node."""
     graph = {"i": _PICTURE, "b": n("PartyBrighten", image=["i", 0], amount=0.25, steps=2), "s": _show("b", 1)}
     seen = execute(graph, EXTRA_PNGINFO={"workflow": 1})
-    assert json.loads(_shown(seen)[0]) == {"id": "b", "class": "PartyBrighten", "extra": {"workflow": 1}}
+    assert json.loads(_output_of(seen)[0]) == {"id": "b", "class": "PartyBrighten", "extra": {"workflow": 1}}
     assert [(event.value, event.most) for event in seen.of(Progress)][-1] == (2, 2)
     assert [(node, kind) for node, kind, _ in party.watcher.previews] == [("b", "image/jpeg")] * 2
     assert Image.open(io.BytesIO(party.watcher.previews[0][2])).size == (8, 4)
@@ -58,8 +58,8 @@ def test_lists_are_mapped_over_a_packs_node(execute: Execute) -> None:
         "s": _show("sum"),
     }
     seen = execute(graph)
-    assert _shown(seen) == [12]
-    assert _shown(seen, "each") == [0, 2, 4, 6]
+    assert _output_of(seen) == [12]
+    assert _output_of(seen, "each") == [0, 2, 4, 6]
 
 
 def test_lazy_input_of_a_pack_is_executed_only_when_asked_for(execute: Execute) -> None:
@@ -71,7 +71,7 @@ def test_lazy_input_of_a_pack_is_executed_only_when_asked_for(execute: Execute) 
         "s": _show("w"),
     }
     seen = execute(graph)
-    assert (_shown(seen), "y" in seen.executed) == ([2], False)
+    assert (_output_of(seen), "y" in seen.executed) == ([2], False)
 
 
 def test_blocker_of_a_pack_stops_only_its_consumers(execute: Execute) -> None:
@@ -85,7 +85,7 @@ def test_blocker_of_a_pack_stops_only_its_consumers(execute: Execute) -> None:
         "s": _show("v"),
     }
     seen = execute(graph)
-    assert _shown(seen) == [1]
+    assert _output_of(seen) == [1]
     assert [(event.place.node, event.message) for event in seen.of(Stopped)] == [("b", "closed today")]
     assert {"a", "b"}.isdisjoint(seen.outcome.ui)
 
@@ -95,7 +95,7 @@ def test_changed_world_changes_the_result_of_a_pack(execute: Execute) -> None:
     kind = _module("classic").Changing
 
     def look(mode: str) -> int:
-        found: int = _shown(execute({"c": n("PartyChanging", mode=mode), "s": _show("c")}))[0]
+        found: int = _output_of(execute({"c": n("PartyChanging", mode=mode), "s": _show("c")}))[0]
         return found
 
     assert look("world") == look("world") == 1
@@ -111,9 +111,9 @@ def test_instance_of_a_packs_node_lasts(execute: Execute) -> None:
         "a": n("PartyCounter", seed=1), "b": n("PartyCounter", seed=1), "sa": _show("a"), "sb": _show("b"),
     }  # fmt: skip
     seen = execute(graph)
-    assert (_shown(seen, "sa"), _shown(seen, "sb")) == ([1], [1])
+    assert (_output_of(seen, "sa"), _output_of(seen, "sb")) == ([1], [1])
     again = execute({**graph, "a": n("PartyCounter", seed=2)})
-    assert (_shown(again, "sa"), _shown(again, "sb")) == ([2], [1])
+    assert (_output_of(again, "sa"), _output_of(again, "sb")) == ([2], [1])
 
 
 def test_check_of_a_pack_is_asked(execute: Execute) -> None:
@@ -123,7 +123,7 @@ def test_check_of_a_pack_is_asked(execute: Execute) -> None:
     def even(value: int, link: str) -> dict[str, Any]:
         return {"v": number, "i": picture, "e": n("PartyEven", value=value, other=[link, 0]), "s": _show("e")}
 
-    assert _shown(execute(even(12, "v"))) == [12]
+    assert _output_of(execute(even(12, "v"))) == [12]
     for graph, words in ((even(3, "v"), "3 is not even"), (even(2, "i"), "no pictures")):
         with pytest.raises(InvalidGraphError) as caught:
             execute(graph)
@@ -134,7 +134,7 @@ def test_undeclared_links_are_given_to_a_method_that_takes_anything(execute: Exe
     """A method that takes anything is given them; constants nobody declared are widgets' and are not."""
     collect = n("PartyCollect", first=["v", 0], second=["v", 0], widget="image")
     seen = execute({"v": n("PartyNumber", value=7), "c": collect, "s": _show("c")})
-    assert json.loads(_shown(seen)[0]) == {"first": 7, "second": 7}
+    assert json.loads(_output_of(seen)[0]) == {"first": 7, "second": 7}
 
 
 def test_class_that_takes_any_name_is_given_everything(execute: Execute) -> None:
@@ -142,10 +142,10 @@ def test_class_that_takes_any_name_is_given_everything(execute: Execute) -> None
     graph = {"v": n("PartyNumber", value=7), "f": n("PartyFlexible", one=["v", 0], two={"on": True}), "s": _show("f")}
     taken = '{"one": 7, "two": {"on": true}}'
     seen = execute(graph)
-    assert (_shown(seen), _shown(seen, "f", "taken")) == ([taken], [taken])
+    assert (_output_of(seen), _output_of(seen, "f", "taken")) == ([taken], [taken])
     gate = n("PartyGate", value=["f", 0], open=True, message="")
     again = execute({**graph, "g": gate, "t": _show("g")})
-    assert ("f" in again.executed, _shown(again, "f", "taken")) == (False, [taken])
+    assert ("f" in again.executed, _output_of(again, "f", "taken")) == (False, [taken])
 
 
 def test_missing_output_of_a_pack_blocks_its_consumers(execute: Execute) -> None:
@@ -166,7 +166,7 @@ def test_loop_of_a_pack_turns_until_its_condition_is_false(execute: Execute) -> 
         "s": _show("close"),
     }
     seen = execute(graph)
-    assert _shown(seen) == [0]
+    assert _output_of(seen) == [0]
     assert "close.0.0.minus" in seen.executed
     assert sum(node.endswith("minus") for node in seen.executed) == 4
 
@@ -178,20 +178,20 @@ def test_hidden_counter_of_a_loop_is_set(execute: Execute) -> None:
         "close": n("PartyCountedClose", flow=["open", 0], value=["open", 1]),
         "s": _show("close"),
     }
-    assert _shown(execute(graph)) == [0 + 1 + 2 + 3]
+    assert _output_of(execute(graph)) == [0 + 1 + 2 + 3]
 
 
 def test_graphs_of_one_call_have_their_own_ids(execute: Execute) -> None:
     """Their nodes have ids of their own, whatever the pack calls them."""
     seen = execute({"t": n("PartyTwoGraphs", value=5), "a": _show("t", 0), "b": _show("t", 1)})
-    assert (_shown(seen, "a"), _shown(seen, "b")) == ([5], [6])
+    assert (_output_of(seen, "a"), _output_of(seen, "b")) == ([5], [6])
 
 
 def test_file_that_a_pack_writes_by_path_is_a_file_of_the_job(execute: Execute, tmp_path: Path) -> None:
     """It becomes a file of the job, numbered after the job's others, and is shown by that name."""
     graph = {"i": _PICTURE, "s": n("PartySavePicture", image=["i", 0], prefix="third/party")}
     again = {**graph, "i": {**_PICTURE, "inputs": {**_PICTURE["inputs"], "color": 255}}}
-    first, second = _shown(execute(graph), "s", "images"), _shown(execute(again), "s", "images")
+    first, second = _output_of(execute(graph), "s", "images"), _output_of(execute(again), "s", "images")
     assert first == [{"filename": "party_00001_.png", "subfolder": "third", "type": "output"}]
     assert second == [{"filename": "party_00002_.png", "subfolder": "third", "type": "output"}]
     assert Image.open(tmp_path / "output" / "third" / "party_00002_.png").getpixel((0, 0)) == (0, 0, 255)
@@ -201,7 +201,7 @@ def test_pack_finds_an_upload_by_path(execute: Execute, tmp_path: Path) -> None:
     """What a caller has named lies where packs look for it; a name that leads elsewhere does not."""
     Image.new("RGB", (3, 2), (255, 0, 0)).save(tmp_path / "input" / "red.png")
     graph = {"l": n("PartyLoadPicture", image="red.png"), "s": n("PartySavePicture", image=["l", 0], prefix="x")}
-    assert _shown(execute(graph), "s", "images")[0]["filename"] == "x_00001_.png"
+    assert _output_of(execute(graph), "s", "images")[0]["filename"] == "x_00001_.png"
     assert execute(graph).executed == []
     Image.new("RGB", (3, 2), (0, 255, 0)).save(tmp_path / "input" / "red.png")
     assert execute(graph).executed == ["l", "s"]
@@ -220,14 +220,14 @@ def test_missing_model_is_a_model_download_error(execute: Execute, custom_nodes:
     model = custom_nodes.parent / "models" / "checkpoints" / "large.safetensors"
     model.parent.mkdir(parents=True)
     model.touch()
-    assert _shown(execute({"c": n("PartyCheckpoint", name="large.safetensors"), "s": _show("c")})) == [str(model)]
+    assert _output_of(execute({"c": n("PartyCheckpoint", name="large.safetensors"), "s": _show("c")})) == [str(model)]
     assert _failure(execute({"c": n("PartyCheckpoint", name="../../x"), "s": _show("c")})).message
 
 
 def test_class_derived_from_the_engines_own_works(execute: Execute, tmp_path: Path) -> None:
     """A preview that a pack changes is a preview still, and a file of the job."""
     seen = execute({"i": _PICTURE, "p": n("PartyPreviewTwice", images=["i", 0])})
-    shown = _shown(seen, "p", "images")
+    shown = _output_of(seen, "p", "images")
     assert (len(shown), shown[0], shown[0]["type"]) == (2, shown[1], "temp")
     assert (tmp_path / "temp" / shown[0]["filename"]).is_file()
 
@@ -242,7 +242,7 @@ def test_node_in_the_schema_form_shows_progress_and_pictures(execute: Execute, t
     """It has its hidden inputs, tells its progress, shows a picture and gives its value."""
     graph = {"i": _PICTURE, "b": n("PartyBlend", a=["i", 0], b=["i", 0], part=0.5, mode="mix")}
     seen = execute(graph)
-    shown = _shown(seen, "b", "images")[0]
+    shown = _output_of(seen, "b", "images")[0]
     assert (tmp_path / "temp" / shown["filename"]).is_file()
     assert [(event.value, event.most) for event in seen.of(Progress)] == [(1, 2)]
 
@@ -258,7 +258,7 @@ def test_inputs_that_grow_or_depend_on_a_choice_come_as_dicts(
     parts = {"parts__part0": "a", "parts__part1": "b"}
     join = n("PartyJoin", **parts, **inputs, echo=["v", 0], size=1.5)
     seen = execute({"v": n("PartyNumber", value=9), "j": join, "s": _show("j"), "t": _show("j", 1)})
-    assert (_shown(seen), _shown(seen, "t")) == ([joined], [echoed])
+    assert (_output_of(seen), _output_of(seen, "t")) == ([joined], [echoed])
     assert ("v" in seen.executed) == (echoed is not None)
 
 
@@ -266,7 +266,7 @@ def test_coroutine_in_the_schema_form_is_awaited(execute: Execute) -> None:
     """It is awaited, checked, fingerprinted and may block; what it writes on its class goes with the call."""
     graph = {"t": n("PartyText", text="word"), "s": _show("t")}
     seen = execute(graph)
-    assert (_shown(seen), _shown(seen, "t", "text")) == (["word"], ["word"])
+    assert (_output_of(seen), _output_of(seen, "t", "text")) == (["word"], ["word"])
     assert execute(graph).executed == []
     _module("schema").Text.world = 1
     assert execute(graph).executed == ["t", "s"]
@@ -279,7 +279,7 @@ def test_coroutine_in_the_schema_form_is_awaited(execute: Execute) -> None:
 def test_graph_in_place_of_a_schema_node_is_executed(execute: Execute) -> None:
     """It is executed like any other; nodes that are not idempotent are executed each by itself."""
     seen = execute({"a": n("PartyGrow", value=1), "b": n("PartyGrow", value=1), "s": _show("a"), "t": _show("b")})
-    assert (_shown(seen), _shown(seen, "t")) == ([2], [2])
+    assert (_output_of(seen), _output_of(seen, "t")) == ([2], [2])
     assert {"a", "b"} <= set(seen.executed)
 
 
@@ -297,7 +297,7 @@ def test_image_of_a_pack_is_a_float32_array(execute: Execute) -> None:
         "v": n("ImageInvert", image=["b", 0]),
         "s": _show("v"),
     }
-    image = _shown(execute(graph))[0]
+    image = _output_of(execute(graph))[0]
     assert image.dtype == np.float32
     assert float(image.max()) == 0.5
 
@@ -306,7 +306,7 @@ def test_coroutines_of_packs_run_concurrently(execute: Execute) -> None:
     """Nodes whose methods are coroutines go on at the same time."""
     graph = {str(value): n("PartySlowDouble", value=value) for value in range(8)}
     seen = execute({**graph, **{f"s{value}": _show(str(value)) for value in range(8)}})
-    assert [_shown(seen, f"s{value}") for value in range(8)] == [[value * 2] for value in range(8)]
+    assert [_output_of(seen, f"s{value}") for value in range(8)] == [[value * 2] for value in range(8)]
     assert _module("classic").SlowDouble.most > 1
 
 
@@ -322,7 +322,7 @@ def test_video_of_a_pack_is_a_video(execute: Execute) -> None:
         "frames": _show("g", 1),
     }
     seen = execute(graph)
-    assert (_shown(seen, "frames"), _shown(seen)[0].shape) == ([2], (2, 16, 16, 3))
+    assert (_output_of(seen, "frames"), _output_of(seen)[0].shape) == ([2], (2, 16, 16, 3))
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_file_saved_by_a_helper_of_the_schema_form_is_a_file_of_the_job(
     execute: Execute, tmp_path: Path, what: str, key: str, kind: str, beginning: str, extension: str
 ) -> None:
     """It is a file of the job, and is shown."""
-    (shown,) = _shown(execute({"i": _PICTURE, "w": n("PartySaved", images=["i", 0], what=what)}), "w", key)
+    (shown,) = _output_of(execute({"i": _PICTURE, "w": n("PartySaved", images=["i", 0], what=what)}), "w", key)
     assert shown["filename"].startswith(beginning)
     assert shown["filename"].endswith(f".{extension}")
     assert shown["type"] == kind

@@ -53,7 +53,7 @@ def keys(guarded: Guarded, authenticator: Authenticator) -> ProviderKeys:
     return keys_of(guarded, authenticator)
 
 
-def refused(run: Run, work: Any) -> Fault:
+def refusal_of(run: Run, work: Any) -> Fault:
     """Check that work is refused, in words without the key, and return the fault."""
     with pytest.raises(FaultError) as caught:
         run(work)
@@ -80,28 +80,28 @@ def test_key_is_sealed_and_opened_unchanged(keys: ProviderKeys, lab: str, run: R
 @pytest.mark.parametrize("text", ["", KEY + "\n", KEY + "é", KEY * 300, "{" + KEY * 300, " " + KEY])
 def test_text_that_is_no_key_is_refused(keys: ProviderKeys, lab: str, run: Run, text: str) -> None:
     """What cannot be a key is invalid, and never repeated."""
-    assert isinstance(refused(run, keys.put(lab, "acme", text)), InvalidInput)
+    assert isinstance(refusal_of(run, keys.put(lab, "acme", text)), InvalidInput)
     assert run(keys.list_all(lab)) == []
 
 
 @pytest.mark.req("R-17")
 def test_key_for_an_unknown_or_keyless_provider_is_refused(keys: ProviderKeys, lab: str, run: Run) -> None:
     """An unknown provider is a model nobody has; one that is called without a key of the caller's takes none."""
-    unknown = refused(run, keys.put(lab, "nobody", KEY))
+    unknown = refusal_of(run, keys.put(lab, "nobody", KEY))
     assert isinstance(unknown, ModelNotFound)
     assert unknown.detail == "There is no provider nobody."
-    assert isinstance(refused(run, keys.put(lab, "open", KEY)), InvalidInput)
+    assert isinstance(refusal_of(run, keys.put(lab, "open", KEY)), InvalidInput)
 
 
 def test_missing_key_is_not_found(keys: ProviderKeys, lab: str, run: Run) -> None:
     """Where nothing is stored there is nothing to show or to delete, whatever the name."""
     for provider in ("acme", "nobody", "\0", "x" * 1000):
-        assert isinstance(refused(run, keys.find(lab, provider)), RequestNotFound)
-        assert isinstance(refused(run, keys.delete(lab, provider)), RequestNotFound)
+        assert isinstance(refusal_of(run, keys.find(lab, provider)), RequestNotFound)
+        assert isinstance(refusal_of(run, keys.delete(lab, provider)), RequestNotFound)
     run(keys.put(lab, "acme", KEY))
     run(keys.delete(lab, "acme"))
     assert run(keys.list_all(lab)) == []
-    assert isinstance(refused(run, keys.open(lab, "acme")), ServiceUnavailable)
+    assert isinstance(refusal_of(run, keys.open(lab, "acme")), ServiceUnavailable)
 
 
 @pytest.mark.req("R-17")
@@ -111,7 +111,7 @@ def test_key_sealed_with_a_lost_secret_must_be_stored_again(
     """A key that cannot be opened is for its owner to store again; it is still told of, and replaced."""
     run(keys.put(lab, "acme", KEY))
     later = keys_of(guarded, authenticator, secret=1)
-    fault = refused(run, later.open(lab, "acme"))
+    fault = refusal_of(run, later.open(lab, "acme"))
     assert isinstance(fault, InvalidInput)
     assert "Store it again" in fault.detail
     assert run(later.find(lab, "acme")).hint == "-key"
@@ -124,12 +124,12 @@ def test_copied_row_does_not_open_elsewhere(keys: ProviderKeys, lab: str, run: R
     """A row that was moved to another provider, or workspace, does not open there."""
     run(keys.put(lab, "acme", KEY))
     books.sql("UPDATE provider_keys SET provider = 'zoo'")
-    assert isinstance(refused(run, keys.open(lab, "zoo")), InvalidInput)
+    assert isinstance(refusal_of(run, keys.open(lab, "zoo")), InvalidInput)
     books.sql("UPDATE provider_keys SET provider = 'acme'")
     assert run(keys.open(lab, "acme")) == KEY
     books.open(id_="thief")
     books.sql("UPDATE provider_keys SET workspace_id = 'thief'")
-    assert isinstance(refused(run, keys.open("thief", "acme")), InvalidInput)
+    assert isinstance(refusal_of(run, keys.open("thief", "acme")), InvalidInput)
 
 
 def test_unavailable_database_makes_every_verb_unavailable(
@@ -146,7 +146,7 @@ def test_unavailable_database_makes_every_verb_unavailable(
     )
     for work in works:
         guarded.refusals = 1
-        assert isinstance(refused(run, work()), ServiceUnavailable)
+        assert isinstance(refusal_of(run, work()), ServiceUnavailable)
     assert run(keys.open(lab, "acme")) == KEY
 
 

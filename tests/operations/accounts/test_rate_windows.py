@@ -56,7 +56,7 @@ def _refusal(server: RateWindows, workspace: str = "lab") -> Fault | None:
     return None
 
 
-def _admitted(server: RateWindows, asked: int, workspace: str = "lab") -> int:
+def _count_admitted(server: RateWindows, asked: int, workspace: str = "lab") -> int:
     return sum(_refusal(server, workspace) is None for _ in range(asked))
 
 
@@ -64,8 +64,8 @@ def _admitted(server: RateWindows, asked: int, workspace: str = "lab") -> int:
 def test_quota_belongs_to_one_workspace(servers: _Servers) -> None:
     """A quota is of one workspace; the refusal has the window, the limit and the wait."""
     server = servers.start()
-    assert _admitted(server, 5) == 3
-    assert _admitted(server, 5, "shop") == 3
+    assert _count_admitted(server, 5) == 3
+    assert _count_admitted(server, 5, "shop") == 3
     servers.now += 15_000
     assert _refusal(server) == RateLimited("minute", 3, 45)
 
@@ -74,23 +74,23 @@ def test_quota_belongs_to_one_workspace(servers: _Servers) -> None:
 def test_servers_share_their_counts(servers: _Servers) -> None:
     """What one server admits is missing at the other after a round of both."""
     one, other = servers.start(), servers.start()
-    assert (_admitted(one, 1), _admitted(other, 1)) == (1, 1)
+    assert (_count_admitted(one, 1), _count_admitted(other, 1)) == (1, 1)
     servers.share(one, other, one)
-    assert _admitted(other, 5) == 1
+    assert _count_admitted(other, 5) == 1
     servers.share(other)
-    assert _admitted(one, 1) == 1  # it has not heard of that, and learns it now
+    assert _count_admitted(one, 1) == 1  # it has not heard of that, and learns it now
     servers.share(one)
-    assert (_admitted(one, 5), _admitted(other, 5)) == (0, 0)
+    assert (_count_admitted(one, 5), _count_admitted(other, 5)) == (0, 0)
 
 
 @pytest.mark.req("R-23")
 def test_restarted_server_learns_what_was_admitted_before(servers: _Servers) -> None:
     """A server that starts again knows after its first round what it admitted before."""
     before = servers.start(per_minute=0, per_day=3)
-    assert _admitted(before, 2) == 2
+    assert _count_admitted(before, 2) == 2
     servers.share(before)
     after = servers.start(per_minute=0, per_day=3)
-    assert _admitted(after, 1) == 1
+    assert _count_admitted(after, 1) == 1
     servers.share(after)
     assert _refusal(after) == RateLimited("day", 3, 86_400)
 
@@ -99,24 +99,24 @@ def test_restarted_server_learns_what_was_admitted_before(servers: _Servers) -> 
 def test_requests_are_counted_while_the_database_is_away(servers: _Servers) -> None:
     """While the database is away requests are counted here, and what was counted is told when it is back."""
     server, other = servers.start(5), servers.start(5)
-    assert _admitted(server, 2) == 2
+    assert _count_admitted(server, 2) == 2
     servers.database.refusals = 2
     servers.share(server, server)
     assert [type(seen) for seen in servers.seen] == [DatabaseTrouble, DatabaseTrouble]
-    assert _admitted(server, 1) == 1
+    assert _count_admitted(server, 1) == 1
     servers.share(server)
-    assert _admitted(other, 1) == 1
+    assert _count_admitted(other, 1) == 1
     servers.share(other)
-    assert (_admitted(server, 5), _admitted(other, 5)) == (2, 1)
+    assert (_count_admitted(server, 5), _count_admitted(other, 5)) == (2, 1)
 
 
 def test_day_quota_outlives_its_minutes(servers: _Servers) -> None:
     """A new minute has a new quota, and what the day has left goes on."""
     server = servers.start(2, 3)
-    assert _admitted(server, 5) == 2
+    assert _count_admitted(server, 5) == 2
     servers.share(server)
     servers.now += 60_000
-    assert _admitted(server, 5) == 1
+    assert _count_admitted(server, 5) == 1
     assert _refusal(server) == RateLimited("day", 3, 86_340)
 
 
@@ -135,7 +135,7 @@ def test_workspaces_with_past_windows_are_forgotten(servers: _Servers) -> None:
 def test_server_without_quotas_counts_nothing(servers: _Servers) -> None:
     """With both limits at 0 nothing is refused, remembered or written."""
     server = servers.start(0, 0)
-    assert _admitted(server, 1000) == 1000
+    assert _count_admitted(server, 1000) == 1000
     assert server.workspaces == 0
     servers.share(server)
     assert servers.forget(server) == 0

@@ -74,7 +74,7 @@ def stored(guarded: Guarded, lab: str, run: Run) -> Callable[..., None]:
     return store
 
 
-def _opened(guarded: Guarded, run: Run, lab: str, secrets: Secrets, provider: str) -> str:
+def _open_key(guarded: Guarded, run: Run, lab: str, secrets: Secrets, provider: str) -> str:
     sealed = run(guarded.read(lambda c: provider_keys.find_sealed(c, lab, provider)))
     return Sealer(secrets).open(lab, provider, sealed)
 
@@ -92,7 +92,7 @@ def test_all_that_was_sealed_opens_with_the_new_secret_alone_afterwards(
         _NEW.id.hex(): _PROVIDERS, _OLD.id.hex(): 0, _OTHER.id.hex(): 1,
     }  # fmt: skip
     for name in names[:: _PROVIDERS // 7]:
-        assert _opened(guarded, run, lab, FixedSecrets([_NEW]), name) == f"key at {name}"
+        assert _open_key(guarded, run, lab, FixedSecrets([_NEW]), name) == f"key at {name}"
     assert run(operations.reseal(guarded, _AFTER)).done == 0
 
 
@@ -113,7 +113,7 @@ def test_rotation_that_is_killed_in_the_middle_is_taken_up_where_it_was(
     with pytest.raises(KilledError):
         run(operations.reseal(guarded, _AFTER, die))
     for name in names[:: _PROVIDERS // 7]:
-        assert _opened(guarded, run, lab, _AFTER, name) == f"key at {name}"
+        assert _open_key(guarded, run, lab, _AFTER, name) == f"key at {name}"
     assert run(operations.reseal(guarded, _AFTER)).done == _PROVIDERS - heard[-1]
 
 
@@ -143,15 +143,15 @@ def test_webhook_secrets_stay_what_they_are_through_a_rotation_and_its_end(
     told = {id_: run(before.show(id_)).text for id_ in (lab, rotated_workspace)}
     assert len({*told.values()}) == 2
 
-    def shown(secrets: Secrets) -> dict[str, str]:
+    def show_secret(secrets: Secrets) -> dict[str, str]:
         office = WebhookSecrets(guarded, secrets, _CLOCK)
         return {id_: run(office.show(id_)).text for id_ in told}
 
-    assert shown(_AFTER) == told
+    assert show_secret(_AFTER) == told
     run(operations.reseal(guarded, _AFTER))
-    assert shown(_AFTER) == shown(_BEFORE if lab == rotated_workspace else _AFTER) == told
+    assert show_secret(_AFTER) == show_secret(_BEFORE if lab == rotated_workspace else _AFTER) == told
     assert run(operations.keep_derived(guarded, _AFTER)) >= 1
-    assert shown(FixedSecrets([_NEW])) == told
+    assert show_secret(FixedSecrets([_NEW])) == told
     assert run(operations.keep_derived(guarded, _AFTER)) == 0
     assert run(WebhookSecrets(guarded, FixedSecrets([_NEW]), _CLOCK).rotate(lab)).text not in told.values()
 
@@ -172,10 +172,10 @@ def test_row_says_which_secret_sealed_it_and_rows_without_a_name_still_open() ->
     assert sealed[1:PREFIX_BYTES] == _NEW.id
     with pytest.raises(CannotOpenError):
         Sealer(_BEFORE).open("w", "acme", sealed)
-    assert Sealer(_AFTER).open("w", "acme", _sealed_by_the_version_before()) == "text"
+    assert Sealer(_AFTER).open("w", "acme", _seal_as_version_before()) == "text"
 
 
-def _sealed_by_the_version_before() -> bytes:
+def _seal_as_version_before() -> bytes:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 -- heavy, and only here
 
     nonce = bytes(12)

@@ -85,7 +85,7 @@ class Cabinet:
         finally:
             await intake.abort()
 
-    async def found(self, name: str, workspace_id: str = LAB) -> bytes:
+    async def read_named(self, name: str, workspace_id: str = LAB) -> bytes:
         """Read what a workflow means by a name."""
         return (await self.files.find(workspace_id, name)).read_bytes()
 
@@ -121,7 +121,7 @@ def cabinet(database: Database, books: Books, tmp_path: Path, cdn: FakePartner, 
     run(made.transport.close())
 
 
-async def declined(answer: Any) -> tuple[str, str]:
+async def wait_for_decline(answer: Any) -> tuple[str, str]:
     """Wait for an answer that is declined."""
     with pytest.raises(DeclinedError) as raised:
         await answer
@@ -137,12 +137,12 @@ def test_upload_is_found_by_its_name_and_content(cabinet: Cabinet, run: Run) -> 
         assert saved == SavedName("my photo.png", "input", len(PNG), saved.hash, "")
         for name in ("my photo.png", "my photo.png [input]", "pasted/my photo.png", f"blake3:{saved.hash}",
                      f"{saved.hash}.png"):  # fmt: skip
-            assert await cabinet.found(name) == PNG
+            assert await cabinet.read_named(name) == PNG
         for name in ("my photo.png [output]", "other.png", "", "../../secret-key", f"blake3:{'0' * 64}"):
-            assert (await declined(cabinet.files.find(LAB, name)))[0] == "FileNotFoundError"
-        assert (await declined(cabinet.files.find("other", f"blake3:{saved.hash}")))[0] == "FileNotFoundError"
+            assert (await wait_for_decline(cabinet.files.find(LAB, name)))[0] == "FileNotFoundError"
+        assert (await wait_for_decline(cabinet.files.find("other", f"blake3:{saved.hash}")))[0] == "FileNotFoundError"
         assert await cabinet.files.list_inputs(LAB, "") == ["my photo.png"]
-        assert (await declined(cabinet.files.list_inputs(LAB, "sub")))[0] == "FileNotFoundError"
+        assert (await wait_for_decline(cabinet.files.list_inputs(LAB, "sub")))[0] == "FileNotFoundError"
 
     run(use())
 
@@ -155,8 +155,8 @@ def test_same_bytes_under_one_name_are_one_file(cabinet: Cabinet, run: Run) -> N
         names = [(await cabinet.upload(content)).name for content in (b"1", b"1", b"2")]
         assert names == ["a.png", "a.png", "a (1).png"]
         assert (await cabinet.upload(b"3", overwrite=True)).name == "a.png"
-        assert await cabinet.found("a.png") == b"3"
-        assert await cabinet.found("a (1).png") == b"2"
+        assert await cabinet.read_named("a.png") == b"3"
+        assert await cabinet.read_named("a (1).png") == b"2"
 
     run(use())
 
@@ -190,10 +190,10 @@ def test_files_of_a_job_are_numbered_and_never_overwritten(cabinet: Cabinet, run
         ]  # fmt: skip
         assert await cabinet.make(b"1", "set/1.png", exact=True) == "set_1.png"
         assert await cabinet.make(b"2", "set/1.png", exact=True) == "set_1.png"
-        assert await cabinet.found("set_1.png [output]") == b"2"
-        assert await cabinet.found("p_00003_.png [output]") == PNG
+        assert await cabinet.read_named("set_1.png [output]") == b"2"
+        assert await cabinet.read_named("p_00003_.png [output]") == PNG
         long = await cabinet.make(b"3", "ü" * 300)
-        assert await cabinet.found(f"{long} [output]") == b"3"
+        assert await cabinet.read_named(f"{long} [output]") == b"3"
 
     run(use())
 
@@ -207,14 +207,16 @@ def test_bad_output_name_is_declined(cabinet: Cabinet, tmp_path: Path, run: Run)
             ("..", "png", "output", False), ("a", "p/g", "output", False), ("a", "png", "input", False),
             ("/", "", "output", True), ("a", "", "models", True),
         ):  # fmt: skip
-            assert (await declined(cabinet.files.name(LAB, beginning, extension, kind, exact=exact)))[0] == "ValueError"
+            assert (await wait_for_decline(cabinet.files.name(LAB, beginning, extension, kind, exact=exact)))[
+                0
+            ] == "ValueError"
         for name in ("../a.png", "a/b.png", "", "..", "a\nb", "x" * 256):
-            assert (await declined(cabinet.files.adopt(path, name, "output")))[0] == "ValueError"
+            assert (await wait_for_decline(cabinet.files.adopt(path, name, "output")))[0] == "ValueError"
         kept = cabinet.files.adopt(path, "a.png", "output")
-        assert (await declined(kept))[0] == "FileNotFoundError"
+        assert (await wait_for_decline(kept))[0] == "FileNotFoundError"
         path.write_bytes(b"x" * (LIMIT + 1))
         kept = cabinet.files.adopt(path, "a.png", "output")
-        assert (await declined(kept))[0] == "TooMuchOutputError"
+        assert (await wait_for_decline(kept))[0] == "TooMuchOutputError"
 
     run(use())
     assert cabinet.blob_files() == []
@@ -258,11 +260,11 @@ def test_bytes_of_a_live_file_are_kept(cabinet: Cabinet, run: Run) -> None:
         for _ in FAN_OUT:
             await sweeper.sweep()
         assert sorted(path.read_bytes() for path in cabinet.blob_files()) == [b"input", b"shown again"]
-        assert (await declined(cabinet.files.find(LAB, f"{name} [output]")))[0] == "FileNotFoundError"
-        assert await cabinet.found(f"{again} [output]") == b"shown again"
+        assert (await wait_for_decline(cabinet.files.find(LAB, f"{name} [output]")))[0] == "FileNotFoundError"
+        assert await cabinet.read_named(f"{again} [output]") == b"shown again"
         for path in cabinet.blob_files():
             path.unlink()
-        assert "gone" in (await declined(cabinet.files.find(LAB, "a.png")))[1]
+        assert "gone" in (await wait_for_decline(cabinet.files.find(LAB, "a.png")))[1]
 
     run(use())
 
@@ -275,8 +277,8 @@ def test_linked_picture_is_downloaded_once(cabinet: Cabinet, run: Run) -> None:
 
     async def use() -> None:
         url = f"{cabinet.partner.url}/moved?token=secret"
-        assert await asyncio.gather(*(cabinet.found(url) for _ in range(5))) == [PNG] * 5
-        assert await cabinet.found(url) == PNG
+        assert await asyncio.gather(*(cabinet.read_named(url) for _ in range(5))) == [PNG] * 5
+        assert await cabinet.read_named(url) == PNG
         assert await cabinet.files.list_inputs(LAB, "") == []
 
     run(use())
@@ -301,7 +303,7 @@ def test_link_that_leads_nowhere_is_an_image_download_error(
 ) -> None:
     """A link that cannot be downloaded is an ImageDownloadError, in words without its query; nothing is left."""
     cabinet.partner.script("/bad", behaviour)
-    kind, message = run(declined(cabinet.files.find(LAB, f"{cabinet.partner.url}/bad?token=secret")))
+    kind, message = run(wait_for_decline(cabinet.files.find(LAB, f"{cabinet.partner.url}/bad?token=secret")))
     assert kind == "ImageDownloadError"
     assert words in message
     assert "secret" not in message
@@ -311,7 +313,7 @@ def test_link_that_leads_nowhere_is_an_image_download_error(
 def test_link_to_our_own_network_is_refused(cabinet: Cabinet, run: Run) -> None:
     """Addresses that are not public are refused before anything is sent there."""
     for url in ("http://127.0.0.1:1/", "http://[::1]/", "http://169.254.169.254/latest/", "http://user@10.0.0.1/"):
-        assert run(declined(cabinet.files.find(LAB, url)))[0] == "ImageDownloadError"
+        assert run(wait_for_decline(cabinet.files.find(LAB, url)))[0] == "ImageDownloadError"
 
 
 def test_download_has_a_time_limit(database: Database, tmp_path: Path, cdn: FakePartner, run: Run) -> None:
@@ -320,7 +322,7 @@ def test_download_has_a_time_limit(database: Database, tmp_path: Path, cdn: Fake
 
     async def use() -> None:
         cabinet = Cabinet(database, tmp_path / "blobs", cdn, seconds=0.2)
-        assert "within" in (await declined(cabinet.files.find(LAB, f"{cdn.url}/slow")))[1]
+        assert "within" in (await wait_for_decline(cabinet.files.find(LAB, f"{cdn.url}/slow")))[1]
         await cabinet.transport.close()
 
     run(use())

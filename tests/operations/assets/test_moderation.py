@@ -37,19 +37,19 @@ def picky(folder: Path, everything: bytes = b"nothing so far") -> str:
     return callable_file(folder, _PICKY.format(asked=str(folder / "asked"), everything=everything))
 
 
-def asked(folder: Path) -> list[str]:
+def questions_in(folder: Path) -> list[str]:
     """Return what it was asked."""
     return (folder / "asked").read_text("ascii").splitlines()
 
 
-async def refused(work: Coroutine[Any, Any, Any]) -> AssetFault:
+async def fault_of(work: Coroutine[Any, Any, Any]) -> AssetFault:
     """Return the fault of what must fail."""
     with pytest.raises(AssetFaultError) as raised:
         await work
     return raised.value.fault
 
 
-async def unanswered(work: Coroutine[Any, Any, Any]) -> None:
+async def expect_no_answer(work: Coroutine[Any, Any, Any]) -> None:
     """Check that something fails for now."""
     with pytest.raises(FaultError) as raised:
         await work
@@ -64,11 +64,11 @@ def test_blocked_or_unjudged_bytes_are_not_kept(database: Database, books: Books
     async def check() -> None:
         async with moderators(tmp_path, picky(tmp_path)) as made:
             room = Room(database, tmp_path / "blobs", judge=made.judge)
-            assert await refused(room.send(b"bad")) == ContentBlocked()
-            await unanswered(room.send(b"broken"))
+            assert await fault_of(room.send(b"bad")) == ContentBlocked()
+            await expect_no_answer(room.send(b"broken"))
             assert room.lying() == []
             assert (await room.send(b"good", content_type="image/png")).size == 4
-            assert asked(tmp_path) == [f"bad {_ANY} 3", f"broken {_ANY} 6", f"good {_ANY} 4"]
+            assert questions_in(tmp_path) == [f"bad {_ANY} 3", f"broken {_ANY} 6", f"good {_ANY} 4"]
             told, failed = room.seen
             assert told == ContentRefused(LAB, blake3(b"bad").hexdigest(), "it is bad")
             assert isinstance(failed, ModerationFailed)
@@ -93,8 +93,8 @@ def test_file_for_a_workflow_is_judged(database: Database, books: Books, tmp_pat
     async def check() -> None:
         async with moderators(tmp_path, picky(tmp_path)) as made:
             room = Room(database, tmp_path / "blobs", judge=made.judge)
-            assert await refused(upload(room, b"bad")) == ContentBlocked()
-            await unanswered(upload(room, b"broken"))
+            assert await fault_of(upload(room, b"bad")) == ContentBlocked()
+            await expect_no_answer(upload(room, b"broken"))
             assert room.lying() == []
             assert await upload(room, b"good") == "a.txt"
 
@@ -114,14 +114,14 @@ def test_known_bytes_are_judged_when_an_asset_is_made_of_them(
         async with moderators(tmp_path, picky(tmp_path, b"once")) as made:
             room = Room(database, tmp_path / "blobs", judge=made.judge)
             again = NewAsset("again.txt")
-            assert await refused(room.assets.add_known(ME, known.blob, again)) == ContentBlocked()
-            assert asked(tmp_path) == [f"was good once {_ANY} 13"]
+            assert await fault_of(room.assets.add_known(ME, known.blob, again)) == ContentBlocked()
+            assert questions_in(tmp_path) == [f"was good once {_ANY} 13"]
             stranger = Caller("other-id", "other")
             for digest in (known.blob, "0" * 64):
-                assert await refused(room.assets.add_known(stranger, digest, again)) == BlobNotFound()
+                assert await fault_of(room.assets.add_known(stranger, digest, again)) == BlobNotFound()
             (room.lying()[0]).unlink()
-            assert await refused(room.assets.add_known(ME, known.blob, again)) == BlobNotFound()
-            assert len(asked(tmp_path)) == 1
+            assert await fault_of(room.assets.add_known(ME, known.blob, again)) == BlobNotFound()
+            assert len(questions_in(tmp_path)) == 1
 
     run(check())
 
@@ -137,11 +137,11 @@ def test_bytes_that_are_refused_anyway_are_not_judged(
         async with moderators(tmp_path, picky(tmp_path)) as made:
             listed = blake3(b"listed").hexdigest()
             room = Room(database, tmp_path / "blobs", [listed], made.judge)
-            assert await refused(room.send(b"listed")) == ContentBlocked()
+            assert await fault_of(room.send(b"listed")) == ContentBlocked()
             intake = room.assets.receive(ME)
             await intake.write(b"other")
             adding = room.assets.add(ME, intake, "a.txt", NewAsset(), "0" * 64)
-            assert isinstance(await refused(adding), HashMismatch)
+            assert isinstance(await fault_of(adding), HashMismatch)
             await intake.abort()
             assert room.lying() == []
             assert not (tmp_path / "asked").exists()

@@ -31,7 +31,7 @@ def room(database: Database, books: Books, tmp_path: Path) -> Room:
     return Room(database, tmp_path / "blobs")
 
 
-async def refused(work: Coroutine[Any, Any, Any]) -> AssetFault:
+async def fault_of(work: Coroutine[Any, Any, Any]) -> AssetFault:
     """Return the fault of what must fail."""
     with pytest.raises(AssetFaultError) as raised:
         await work
@@ -46,9 +46,9 @@ def test_blocked_bytes_are_refused_and_removed(database: Database, books: Books,
     room = Room(database, tmp_path / "blobs", [digest])
 
     async def check() -> None:
-        assert await refused(room.send(b"bad")) == ContentBlocked()
+        assert await fault_of(room.send(b"bad")) == ContentBlocked()
         assert room.lying() == []
-        assert await refused(room.assets.add_known(ME, digest, NewAsset())) == ContentBlocked()
+        assert await fault_of(room.assets.add_known(ME, digest, NewAsset())) == ContentBlocked()
         assert not await room.assets.knows(ME, digest)
         assert room.seen == [ContentRefused(LAB, digest, "the hash is on the list")] * 2
         assert (await room.send(b"good")).size == 4
@@ -65,8 +65,8 @@ def test_expired_asset_is_not_found(room: Room, run: Run) -> None:
         asset = await room.send(b"short", expires_in=60)
         assert asset.expires_at == NOW + 60_000
         room.now_ms += 60_000
-        assert await refused(room.assets.find(ME, asset.id)) == AssetNotFound()
-        assert await refused(room.assets.add_known(ME, asset.blob, NewAsset())) == BlobNotFound()
+        assert await fault_of(room.assets.find(ME, asset.id)) == AssetNotFound()
+        assert await fault_of(room.assets.add_known(ME, asset.blob, NewAsset())) == BlobNotFound()
         assert await room.files.forget_expired() == 1
         room.now_ms = int(room.lying()[0].stat().st_mtime * 1000) + 2 * DAY_MS
         for _ in FAN_OUT:
@@ -85,7 +85,7 @@ def test_asset_without_its_bytes_is_not_sent(room: Room, run: Run) -> None:
         assert await room.assets.find_whole(ME, asset.id) == asset
         (file,) = room.lying()
         file.unlink()
-        assert await refused(room.assets.find_whole(ME, asset.id)) == AssetNotFound()
+        assert await fault_of(room.assets.find_whole(ME, asset.id)) == AssetNotFound()
         file.write_bytes(b"half")
         with pytest.raises(FaultError) as damaged:
             await room.assets.find_whole(ME, asset.id)
@@ -108,7 +108,7 @@ def test_lost_bytes_are_not_known_until_they_are_sent_again(room: Room, lost: st
         else:
             file.unlink()
         assert not await room.assets.knows(ME, asset.blob)
-        assert await refused(room.assets.add_known(ME, asset.blob, NewAsset("b.png"))) == BlobNotFound()
+        assert await fault_of(room.assets.add_known(ME, asset.blob, NewAsset("b.png"))) == BlobNotFound()
         await room.send(b"whole", "again.png")
         assert await room.assets.knows(ME, asset.blob)
         assert (await room.assets.find_whole(ME, asset.id)).id == asset.id

@@ -122,7 +122,7 @@ class AssetSetup:
         for _ in FAN_OUT:
             await self.sweeper.sweep()
 
-    def observed(self, kind: type) -> list[Any]:
+    def observations_of(self, kind: type) -> list[Any]:
         """Return what was observed of one kind."""
         return [seen for seen in self.seen if type(seen) is kind]
 
@@ -181,7 +181,7 @@ def test_listed_link_is_replaced_by_one_of_ours(setup: AssetSetup, run: Run) -> 
         assert await setup.get(link) == PNG
 
     run(copy_and_get())
-    assert setup.observed(AssetCopied) == [AssetCopied("run-12345678", "acme", "image/png", len(PNG))]
+    assert setup.observations_of(AssetCopied) == [AssetCopied("run-12345678", "acme", "image/png", len(PNG))]
     assert [request.headers.get("authorization") for request in setup.partner.requests()] == [None]
 
 
@@ -238,7 +238,7 @@ def test_failed_copy_keeps_its_link_and_the_others_are_copied(
         assert (result.left, len(result.copied)) == (1, 1)
 
     run(copy())
-    (failed,) = setup.observed(AssetCopyFailed)
+    (failed,) = setup.observations_of(AssetCopyFailed)
     assert failed.reason == reason or reason is None
     assert "secret" not in repr(setup.seen)
     assert failed.url == "http://127.0.0.1/bad"
@@ -260,14 +260,14 @@ def test_slow_asset_delays_a_result_for_a_bounded_time(setup: AssetSetup, slow: 
         assert (result.left, len(result.copied)) == (4, 1)
 
     run(copy())
-    assert {failed.reason for failed in setup.observed(AssetCopyFailed)} <= {"too_slow", "timeout"}
+    assert {failed.reason for failed in setup.observations_of(AssetCopyFailed)} <= {"too_slow", "timeout"}
     assert len(setup.files()) == 1
 
 
 def test_downloads_of_assets_are_bounded(setup: AssetSetup, run: Run) -> None:
     """Four downloads at a time, at most so many of a run, and one for a link that stands in two places."""
     for number in range(COPIES_MAX + 3):
-        setup.partner.script(f"/{number}", setup.partner.held(reply(200, b"%d" % number, "image/png")))
+        setup.partner.script(f"/{number}", setup.partner.hold(reply(200, b"%d" % number, "image/png")))
     urls = [f"{setup.partner.url}/{number}" for number in range(COPIES_MAX + 3)]
 
     async def copy() -> None:
@@ -284,7 +284,7 @@ def test_downloads_of_assets_are_bounded(setup: AssetSetup, run: Run) -> None:
 
     run(copy())
     assert len(setup.partner.requests()) == COPIES_MAX
-    assert [failed.reason for failed in setup.observed(AssetCopyFailed)] == ["too_many"] * 3
+    assert [failed.reason for failed in setup.observations_of(AssetCopyFailed)] == ["too_many"] * 3
 
 
 def test_result_whose_rows_cannot_be_written_keeps_its_links(setup: AssetSetup, run: Run) -> None:
@@ -294,8 +294,8 @@ def test_result_whose_rows_cannot_be_written_keeps_its_links(setup: AssetSetup, 
     setup.database.refusing = True
     result = run(setup.copy(answer))
     assert result == CopiedResult(json.dumps(answer).encode(), (), 1)
-    assert len(setup.observed(DatabaseTrouble)) == 1
-    assert [failed.reason for failed in setup.observed(AssetCopyFailed)] == ["not_recorded"]
+    assert len(setup.observations_of(DatabaseTrouble)) == 1
+    assert [failed.reason for failed in setup.observations_of(AssetCopyFailed)] == ["not_recorded"]
 
 
 def test_result_keeps_its_links_when_the_disk_is_full(setup: AssetSetup, run: Run) -> None:
@@ -303,7 +303,7 @@ def test_result_keeps_its_links_when_the_disk_is_full(setup: AssetSetup, run: Ru
     setup.partner.script("/a", reply(200, PNG))
     (setup.folder / "spool").rmdir()
     assert run(setup.copy({"data": [{"url": f"{setup.partner.url}/a"}]})).left == 1
-    assert [failed.reason for failed in setup.observed(AssetCopyFailed)] == ["blobs_unavailable"]
+    assert [failed.reason for failed in setup.observations_of(AssetCopyFailed)] == ["blobs_unavailable"]
 
 
 def test_cancelled_copy_leaves_no_files(setup: AssetSetup, run: Run) -> None:
@@ -347,20 +347,20 @@ def test_link_ends_with_its_time(setup: AssetSetup, run: Run) -> None:
         (link,) = links_of(result)
         late = setup.links.sign(result.copied[0].id, setup.now_ms // 1000 + 10**7, "a.png", "inline")
         unknown = setup.links.sign("no-such-id", setup.now_ms // 1000 + 10, "a.png", "inline")
-        await refused(setup, unknown, RequestNotFound())
-        await refused(setup, link.replace("inline", "attachment"), Forbidden("This link is not good: …"))
+        await expect_fault(setup, unknown, RequestNotFound())
+        await expect_fault(setup, link.replace("inline", "attachment"), Forbidden("This link is not good: …"))
         setup.now_ms += 7 * DAY_MS - 1
         assert await setup.get(link) == PNG
         setup.now_ms += 1
-        await refused(setup, link, Forbidden("This link is not good: …"))
-        await refused(setup, late, RequestNotFound(expired=True))
+        await expect_fault(setup, link, Forbidden("This link is not good: …"))
+        await expect_fault(setup, late, RequestNotFound(expired=True))
         setup.database.refusing = True
-        await refused(setup, late, ServiceUnavailable("…"))
+        await expect_fault(setup, late, ServiceUnavailable("…"))
 
     run(ask())
 
 
-async def refused(setup: AssetSetup, link: str, fault: Any) -> None:
+async def expect_fault(setup: AssetSetup, link: str, fault: Any) -> None:
     """Follow a link that leads to a fault."""
     with pytest.raises(FaultError) as raised:
         await setup.get(link)
@@ -389,7 +389,7 @@ def test_lost_blob_is_a_fault_until_it_is_copied_again(
     async def ask() -> None:
         (link,) = links_of(await setup.copy(answer))
         damage(setup.files()[0])
-        await refused(setup, link, fault)
+        await expect_fault(setup, link, fault)
         await setup.copy(answer)
         assert await setup.get(link) == PNG
 
@@ -423,7 +423,7 @@ def test_sweep_removes_only_old_blobs_that_nothing_names(setup: AssetSetup, book
     run(setup.sweep_all())
     assert setup.files() == []
     assert books.rows("SELECT id FROM assets") == []
-    swept = setup.observed(AssetsSwept)
+    swept = setup.observations_of(AssetsSwept)
     assert [sum(getattr(one, name) for one in swept) for name in ("expired", "blobs", "spooled")] == [3, 3, 1]
 
 
@@ -436,8 +436,8 @@ def test_sweeping_survives_an_unavailable_database_or_store(setup: AssetSetup, r
     (setup.folder / "01").chmod(0)
     run(setup.sweeper.sweep())
     if os.geteuid() != 0:  # nothing is closed to root
-        assert len(setup.observed(BlobTrouble)) == 1
-    assert len(setup.observed(DatabaseTrouble)) == 1
+        assert len(setup.observations_of(BlobTrouble)) == 1
+    assert len(setup.observations_of(DatabaseTrouble)) == 1
     (setup.folder / "01").chmod(0o700)
     run(setup.sweep_all())
-    assert len(setup.observed(DatabaseTrouble)) == 1
+    assert len(setup.observations_of(DatabaseTrouble)) == 1

@@ -16,7 +16,7 @@ from fairlead.storage.assets.results import Asset, insert_assets
 from fairlead.storage.blobs.opening import existing_blobs
 from fairlead.storage.db.database import Database
 from operations.asset_room import Room
-from storage.bookings import LAB, NOW, Books, admission, kept, settlement
+from storage.bookings import LAB, NOW, Books, admission, kept_result, settlement
 
 DAY_SECONDS = 24 * 3600
 RUN = "00000000-0000-7000-8000-000000000001"
@@ -39,9 +39,9 @@ class Store:
         self.asset = self._put(ASSET)
         asset = Asset(new_id(), LAB, RUN, self.asset, len(ASSET), "image/png", "a.png", NOW, NOW + 1_000_000)
         books.do(lambda c: insert_assets(c, [asset]))
-        kept_result = kept(content=None, blob=self.result, size=len(RESULT), expires_at=NOW + 1_000_000)
+        result = kept_result(content=None, blob=self.result, size=len(RESULT), expires_at=NOW + 1_000_000)
         books.write(admission(RUN, hold=0))
-        books.write(settlement(RUN, charge=0, result=kept_result))
+        books.write(settlement(RUN, charge=0, result=result))
         self.request = self._put(REQUEST)
         books.write(admission(LIVE, hold=0, request=DocumentBlob(self.request, len(REQUEST))))
 

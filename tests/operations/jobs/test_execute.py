@@ -121,7 +121,7 @@ class Site:
         if await self.queue.claim(JOB, LAB, reservation) is None:
             reservation.give_back()
 
-    async def ended(self) -> JobEnded:
+    async def wait_for_end(self) -> JobEnded:
         """Wait for the end of the job."""
         await until(lambda: any(isinstance(seen, JobEnded) for seen in self.seen))
         return next(seen for seen in self.seen if isinstance(seen, JobEnded))
@@ -192,7 +192,7 @@ def test_questions_of_a_job_are_repeated_while_the_database_is_away(
     run(cabinet.upload(PNG))
     site.hosts.work = work
     run(site.begin())
-    assert run(site.ended()).state == "succeeded"
+    assert run(site.wait_for_end()).state == "succeeded"
     path, names, name, nothing, model = answers
     assert (path.read_bytes(), names, name, nothing) == (PNG, ["a.png"], "p_00001_.png", None)
     assert model.body == b"payer"
@@ -222,9 +222,9 @@ def test_file_of_a_job_is_kept_once_the_store_takes_it_again(
     monkeypatch.setattr(cabinet.blobs, "place", refusing)
     site.hosts.work = work
     run(site.begin())
-    assert run(site.ended()).state == "succeeded"
+    assert run(site.wait_for_end()).state == "succeeded"
     assert not made.exists()
-    assert run(cabinet.found("p_00001_.png [output]")) == PNG
+    assert run(cabinet.read_named("p_00001_.png [output]")) == PNG
 
 
 def test_node_goes_on_while_its_file_is_made_durable_and_nothing_is_told_before(
@@ -270,13 +270,13 @@ def test_node_goes_on_while_its_file_is_made_durable_and_nothing_is_told_before(
     monkeypatch.setattr(site.store, "write_at_last", noted_write)
     site.hosts.work = work
     run(site.begin())
-    assert run(site.ended()).state == "succeeded"
+    assert run(site.wait_for_end()).state == "succeeded"
     after_claim = order[order.index("Executing") :]
     assert after_claim == [
         "Executing", "answered", "durable", "row", "Executed", "Finished", "JobEnding", "Succeeded"
     ]  # fmt: skip
     assert books.do(lambda c: c.execute(files).scalar_one()) == 1
-    assert run(cabinet.found(f"{name} [output]")) == PNG
+    assert run(cabinet.read_named(f"{name} [output]")) == PNG
 
 
 def test_file_that_cannot_be_kept_fails_its_node_though_that_went_on(
@@ -301,7 +301,7 @@ def test_file_that_cannot_be_kept_fails_its_node_though_that_went_on(
     monkeypatch.setattr(site.hosts, "interrupt", interrupted.append)
     site.hosts.work = work
     run(site.begin())
-    assert run(site.ended()).exception_type == "TooMuchOutputError"
+    assert run(site.wait_for_end()).exception_type == "TooMuchOutputError"
     assert interrupted == [JOB]
     failure = books.do(lambda c: c.execute(select(jobs.c.failure)).scalar_one())
     ending = msgspec.json.decode(failure, type=Failed)
@@ -325,7 +325,7 @@ def test_outage_that_lasts_is_told_as_what_it_is(start: Callable[..., Site], gua
 
     site.hosts.work = work
     run(site.begin())
-    run(site.ended())
+    run(site.wait_for_end())
     assert declined == [
         ("ServiceUnavailableError", "Credentials cannot be checked right now."),
         ("ServiceUnavailableError", "Files cannot be read or written right now."),
@@ -346,7 +346,7 @@ def test_deleted_key_ends_a_model_at_once(start: Callable[..., Site], books: Boo
     books.sql("UPDATE api_keys SET revoked_at = 1")
     site.hosts.work = work
     run(site.begin())
-    run(site.ended())
+    run(site.wait_for_end())
     assert declined == ["The key that pays for the partner nodes is not valid any more."]
 
 
@@ -375,7 +375,7 @@ def test_claim_and_end_whose_commits_were_not_confirmed_are_the_servers_own(
     site.hosts.work = work
     guarded.lost_answers = 1
     run(site.begin())
-    assert run(site.ended()).state == "failed"
+    assert run(site.wait_for_end()).state == "failed"
     assert attempts(books) == {"state": "failed", "attempt": 1, "handed_back": 0}
 
 
@@ -394,7 +394,7 @@ def test_events_whose_commit_was_not_confirmed_are_kept_once(
 
     site.hosts.work = work
     run(site.begin())
-    assert run(site.ended()).state == "succeeded"
+    assert run(site.wait_for_end()).state == "succeeded"
     numbers = [row["number"] for row in books.rows("SELECT number FROM job_events ORDER BY number")]
     assert numbers == sorted(set(numbers))
 
@@ -404,12 +404,12 @@ def test_job_that_outlives_many_stops_of_its_server_is_executed_to_its_end(
 ) -> None:
     """A server that stops in good order hands its jobs back; no such stop is held against them."""
 
-    async def stopped(site: Site) -> None:
+    async def stop(site: Site) -> None:
         await site.begin()
         await site.executor.drain(0)
 
     for number in range(1, ATTEMPTS_MAX + 2):
-        run(stopped(start()))
+        run(stop(start()))
         assert attempts(books) == {"state": "released", "attempt": number, "handed_back": number}
     last = start()
 
@@ -418,7 +418,7 @@ def test_job_that_outlives_many_stops_of_its_server_is_executed_to_its_end(
 
     last.hosts.work = work
     run(last.begin())
-    assert run(last.ended()).state == "succeeded"
+    assert run(last.wait_for_end()).state == "succeeded"
 
 
 def test_job_whose_servers_fell_silent_too_often_is_not_executed_again(
@@ -431,7 +431,7 @@ def test_job_whose_servers_fell_silent_too_often_is_not_executed_again(
     )
     site = start()
     run(site.begin())
-    assert run(site.ended()).exception_type == "EngineCrashError"
+    assert run(site.wait_for_end()).exception_type == "EngineCrashError"
 
 
 @pytest.mark.req("S-02", "C-12")
@@ -448,7 +448,7 @@ def test_job_whose_nodes_show_too_much_ends_with_the_bound(start: Callable[..., 
 
     site.hosts.work = work
     run(site.begin())
-    assert run(site.ended()).exception_type == "TooMuchOutputError"
+    assert run(site.wait_for_end()).exception_type == "TooMuchOutputError"
     (row,) = books.rows("SELECT outputs, failure FROM jobs")
     assert "more than 2 MiB" in json.loads(row["failure"])["failure"]["message"]
     assert {node: shown["ui"] for node, shown in json.loads(inflate(row["outputs"])).items()} == {"1": most}
@@ -466,7 +466,7 @@ def test_large_outputs_are_deflated_by_a_thread(
     threads: list[str] = []
     compress = zlib.compress
 
-    def noted(document: bytes, *options: int) -> bytes:
+    def note(document: bytes, *options: int) -> bytes:
         threads.append(threading.current_thread().name)
         return compress(document, *options)
 
@@ -475,9 +475,9 @@ def test_large_outputs_are_deflated_by_a_thread(
         return DONE
 
     site.hosts.work = work
-    monkeypatch.setattr(zlib, "compress", noted)
+    monkeypatch.setattr(zlib, "compress", note)
     run(site.begin())
-    assert run(site.ended()).state == "succeeded"
+    assert run(site.wait_for_end()).state == "succeeded"
     assert [name for name in threads if name == threading.main_thread().name] == []
     assert len(threads) == 1
 

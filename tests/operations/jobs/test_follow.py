@@ -70,9 +70,9 @@ class Scene:
     async def looks(self) -> list[JobEvent]:
         """What is told after the next look."""
         await self.follower.look()
-        return await self.told()
+        return await self.waiting_events()
 
-    async def told(self) -> list[JobEvent]:
+    async def waiting_events(self) -> list[JobEvent]:
         """What waits to be told."""
         found: list[JobEvent] = []
         with suppress(TimeoutError):
@@ -183,7 +183,7 @@ def test_newcomer_is_told_what_runs_and_nothing_of_before(run: Run, database: Da
         report = msgspec.json.encode(StoredProgress(0, 2, "1", None, None, [_ONE])).decode()
         await here.write(JobProgress("second", LAB, 1, report, events(1, Started()), NOW))
         await here.subscribe()
-        assert await here.told() == [Executing(_ONE), Counted(0)]
+        assert await here.waiting_events() == [Executing(_ONE), Counted(0)]
         assert await here.looks() == []
         await here.write(JobProgress("second", LAB, 1, report, events(2, _SHOWN), NOW + 1))
         assert await here.looks() == [_SHOWN]
@@ -206,7 +206,7 @@ def test_event_that_a_messenger_has_brought_is_told_once(run: Run, database: Dat
             here.hub.hear(EventEnvelope(LAB, "job", "job", NOW, event, 1, kept, is_kept))
         here.hub.publish(EventEnvelope(LAB, "mine", "mine", NOW, Started(), 1, 1, is_kept=True))
         here.hub.hear(EventEnvelope(LAB, None, None, NOW, QueueChanged(2)))
-        assert await here.told() == [*(event for event, _, _ in heard), Started(), QueueChanged(2)]
+        assert await here.waiting_events() == [*(event for event, _, _ in heard), Started(), QueueChanged(2)]
         await here.write(progress(events(1, Started()), StoredProgress(0, 2, "1", 1, 4, [_ONE])))
         await here.write(JobProgress("mine", LAB, 1, "{}", events(1, Started()), NOW))
         assert await here.looks() == []

@@ -89,7 +89,7 @@ async def working(server: Server) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def asked(
+async def ask_for(
     server: Server,
     caller: Caller,
     model: str = "plain-now",
@@ -106,7 +106,7 @@ async def asked(
         return await runner.run(caller, JOB, "7", turn, f"acme/{model}", content, wanted)
 
 
-def declined(run: Run, work: Coroutine[Any, Any, Any]) -> DeclinedError:
+def why_declined(run: Run, work: Coroutine[Any, Any, Any]) -> DeclinedError:
     """Why a model could not be run."""
     with pytest.raises(DeclinedError) as caught:
         run(work)
@@ -118,7 +118,7 @@ def test_model_of_a_node_is_run_once_and_paid_by_the_key(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, model: str
 ) -> None:
     """Through the queue, held and charged like any other run of the workspace."""
-    answer = run(asked(server, caller, model, {"n": 2}))
+    answer = run(ask_for(server, caller, model, {"n": 2}))
     assert json.loads(answer.body) == DONE
     assert answer.files == {}
     assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
@@ -134,13 +134,13 @@ def test_job_that_is_executed_again_finds_its_run_and_pays_nothing_twice(
     gate = gate_of(partner)
 
     async def both() -> ModelAnswer:
-        first = asyncio.create_task(asked(server, caller))
+        first = asyncio.create_task(ask_for(server, caller))
         await until(lambda: len(partner.calls) == 1)
         first.cancel()
         await asyncio.wait([first])
         gate.set()
         await server.executor.drain(5)
-        return await asked(start_server_now, caller)
+        return await ask_for(start_server_now, caller)
 
     start_server_now = start_server("server-2")
     answer = run(both())
@@ -153,10 +153,10 @@ def test_another_turn_and_another_body_are_other_runs(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A node that calls a model twice, or makes something else of its inputs when it is executed again."""
-    run(asked(server, caller, body={"n": 1}))
-    run(asked(server, caller, body={"n": 1}))
-    run(asked(server, caller, body={"n": 1}, turn=1))
-    run(asked(server, caller, body={"n": 2}))
+    run(ask_for(server, caller, body={"n": 1}))
+    run(ask_for(server, caller, body={"n": 1}))
+    run(ask_for(server, caller, body={"n": 1}, turn=1))
+    run(ask_for(server, caller, body={"n": 2}))
     assert len(partner.calls) == 3
     assert books.figures(caller.workspace_id) == (DOLLAR - 30 * CENT, 0, 0)
 
@@ -176,7 +176,7 @@ def test_model_that_waits_is_withdrawn_when_its_job_is_interrupted(
         wanted = False
         return await task
 
-    assert declined(run, interrupt()).exception_type == INTERRUPTED
+    assert why_declined(run, interrupt()).exception_type == INTERRUPTED
     assert partner.calls == []
     (row,) = books.rows("SELECT state, reason, charge FROM runs")
     assert row == {"state": "failed", "reason": "cancelled", "charge": 0}
@@ -188,7 +188,7 @@ def test_model_under_way_is_told_that_its_job_is_interrupted(
 ) -> None:
     """The node does not wait for the partner's end; what the partner completes all the same is paid for."""
     gate = gate_of(partner)
-    error = declined(run, asked(server, caller, wanted=lambda: not partner.calls))
+    error = why_declined(run, ask_for(server, caller, wanted=lambda: not partner.calls))
     assert error.exception_type == INTERRUPTED
     assert books.rows("SELECT kind FROM run_events WHERE kind = 'cancel requested'")
     gate.set()
@@ -201,7 +201,7 @@ def test_workspace_without_money_is_refused_before_the_partner_is_asked(
 ) -> None:
     """402 of the router, InsufficientFundsError of the job (C-12)."""
     caller = new_caller(balance=5 * CENT)
-    error = declined(run, asked(server, caller))
+    error = why_declined(run, ask_for(server, caller))
     assert error.exception_type == "InsufficientFundsError"
     assert error.message == "The model may cost 0.1 US dollars; the workspace has 0.05 US dollars left."
     assert partner.calls == []
@@ -222,7 +222,7 @@ def test_refusal_by_the_router_is_a_validation_error_in_its_words(
     server: Server, caller: Caller, partner: Partner, run: Run, model: str, body: Any, words: str
 ) -> None:
     """The user of a node mends it as a caller of the router would."""
-    error = declined(run, asked(server, caller, model, body))
+    error = why_declined(run, ask_for(server, caller, model, body))
     assert (error.exception_type, error.message) == ("ValidationError", words)
     assert partner.calls == []
 
@@ -233,7 +233,7 @@ def test_model_the_key_is_not_entitled_to_is_refused(
     """What the router refuses to the key, its nodes cannot do either."""
     caller = new_caller()
     limited = Caller(caller.workspace_id, caller.workspace, caller.key_id, credential_models=Patterns(("other/*",)))
-    error = declined(run, asked(server, limited))
+    error = why_declined(run, ask_for(server, limited))
     assert (error.exception_type, error.message) == (
         "ValidationError", "This credential is not entitled to acme/plain-now."
     )  # fmt: skip
@@ -252,7 +252,7 @@ def test_failure_of_a_partner_is_the_error_of_the_node_and_costs_nothing(
 ) -> None:
     """Each with a name of its own (C-12)."""
     partner.statuses["/now"] = status
-    error = declined(run, asked(server, caller))
+    error = why_declined(run, ask_for(server, caller))
     assert error.exception_type == kind
     assert words is None or error.message == words
     assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
@@ -263,7 +263,7 @@ def test_model_that_answers_with_bytes_gives_a_file(
 ) -> None:
     """It cannot be queued, and is charged and told again like any other."""
     partner.answers["/bytes"] = WAV
-    first, again = run(asked(server, caller, "plain-bytes")), run(asked(server, caller, "plain-bytes"))
+    first, again = run(ask_for(server, caller, "plain-bytes")), run(ask_for(server, caller, "plain-bytes"))
     for answer in (first, again):
         assert answer.body == b""
         assert answer.content_types == {"": "audio/wav"}
@@ -281,10 +281,10 @@ def test_bytes_that_are_under_way_are_waited_for_by_a_job_that_is_executed_again
     other = start_server("server-2")
 
     async def both() -> ModelAnswer:
-        first = asyncio.create_task(asked(server, caller, "plain-bytes"))
+        first = asyncio.create_task(ask_for(server, caller, "plain-bytes"))
         await until(lambda: len(partner.calls) == 1)
         first.cancel()
-        second = asyncio.create_task(asked(other, caller, "plain-bytes"))
+        second = asyncio.create_task(ask_for(other, caller, "plain-bytes"))
         await asyncio.sleep(0)
         gate.set()
         return await second
@@ -299,7 +299,7 @@ def test_bytes_of_a_job_that_is_interrupted_are_not_waited_for(
     """The run goes on to its end, as one whose caller has left."""
     partner.answers["/bytes"] = WAV
     gate = gate_of(partner)
-    error = declined(run, asked(server, caller, "plain-bytes", wanted=lambda: not partner.calls))
+    error = why_declined(run, ask_for(server, caller, "plain-bytes", wanted=lambda: not partner.calls))
     assert error.exception_type == INTERRUPTED
     gate.set()
     run(server.executor.drain(5))
@@ -328,7 +328,7 @@ def test_run_that_begins_while_the_database_is_away_is_made_once(
 
     async def ask() -> ModelAnswer:
         guarded.refused_writes = guarded.lost_answers = 1
-        return await asked(server, caller)
+        return await ask_for(server, caller)
 
     assert json.loads(run(ask()).body) == DONE
     assert partner.calls == ["POST /now"]
@@ -350,7 +350,7 @@ def test_result_that_cannot_be_kept_right_now_is_kept_later(
         return await local_path(name)
 
     monkeypatch.setattr(server.blobs, "local_path", refusing)
-    assert run(asked(server, caller, "plain-named")).files[link].read_bytes() == WAV
+    assert run(ask_for(server, caller, "plain-named")).files[link].read_bytes() == WAV
     assert refusals == []
 
 
@@ -361,7 +361,7 @@ def test_results_that_were_copied_come_as_files_out_of_the_store(
     partner.answers["/picture"] = PNG
     link = f"{partner.base_url}/picture"
     partner.answers["/now"] = {**DONE, "images": [{"url": link}]}
-    answer = run(asked(server, caller, "plain-pictures"))
+    answer = run(ask_for(server, caller, "plain-pictures"))
     (named,) = [image["url"] for image in json.loads(answer.body)["images"]]
     assert named.startswith(f"{BASE_URL}/assets/")
     assert answer.files[named].read_bytes() == PNG
@@ -376,7 +376,7 @@ def test_results_that_were_not_copied_are_downloaded(
     partner.answers["/clip"] = WAV
     link = f"{partner.base_url}/clip"
     partner.answers["/now"] = {**DONE, "video_url": link}
-    answer = run(asked(server, caller, "plain-named"))
+    answer = run(ask_for(server, caller, "plain-named"))
     assert answer.files[link].read_bytes() == WAV
     assert json.loads(answer.body)["video_url"] == link
 
@@ -388,7 +388,7 @@ def test_unavailable_result_is_an_error_that_hides_possible_secrets(
     """Gone, or larger than assets may be; a query may be a credential."""
     partner.answers["/clip"], partner.statuses["/clip"] = WAV, status
     partner.answers["/now"] = {**DONE, "video_url": f"{partner.base_url}/clip?token=hidden"}
-    error = declined(run, asked(server, caller, "plain-named", runner=runner_of(server, limit=limit)))
+    error = why_declined(run, ask_for(server, caller, "plain-named", runner=runner_of(server, limit=limit)))
     assert error.exception_type == "ProviderError"
     assert "/clip" in error.message
     assert "hidden" not in error.message
@@ -399,7 +399,7 @@ def test_link_outside_the_partners_hosts_is_not_followed(
 ) -> None:
     """An answer must not make us ask another host for anything, least of all one of our own network."""
     partner.answers["/now"] = {**DONE, "images": [{"url": "http://127.0.0.1:1/secret"}]}
-    error = declined(run, asked(server, caller, "plain-pictures"))
+    error = why_declined(run, ask_for(server, caller, "plain-pictures"))
     assert error.exception_type == "ProviderError"
     assert error.message == "The provider's link http://127.0.0.1/secret leads where none of its may."
 
@@ -408,7 +408,7 @@ def test_forged_link_of_ours_gives_no_file(server: Server, caller: Caller, partn
     """Only a signature of ours opens an asset, no matter who writes the link into an answer."""
     query = "expires=9999999999&disposition=inline&name=a.png&signature=forged"
     partner.answers["/now"] = {**DONE, "images": [{"url": f"{BASE_URL}/assets/other?{query}"}]}
-    assert declined(run, asked(server, caller, "plain-pictures")).exception_type == "ProviderError"
+    assert why_declined(run, ask_for(server, caller, "plain-pictures")).exception_type == "ProviderError"
 
 
 def test_answer_with_too_many_files_is_refused(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
@@ -416,7 +416,7 @@ def test_answer_with_too_many_files_is_refused(server: Server, caller: Caller, p
     links = [{"url": f"https://a.example/{number}"} for number in range(FILES_MAX + 1)]
     runner = runner_of(server)
     partner.answers["/now"] = {**DONE, "images": links}
-    assert "more than 64 files" in declined(run, asked(server, caller, "plain-pictures", runner=runner)).message
+    assert "more than 64 files" in why_declined(run, ask_for(server, caller, "plain-pictures", runner=runner)).message
 
 
 def test_picture_wanted_as_a_link_is_sent_as_a_signed_link(
@@ -424,7 +424,7 @@ def test_picture_wanted_as_a_link_is_sent_as_a_signed_link(
 ) -> None:
     """It is signed, is good for two days, and belongs to the workspace."""
     text = LINK_WANTED + "data:image/png;base64," + base64.b64encode(PNG).decode()
-    run(asked(server, caller, body={"image": text, "more": [{"url": text}]}))
+    run(ask_for(server, caller, body={"image": text, "more": [{"url": text}]}))
     sent = json.loads(partner.bodies[0])
     assert sent["image"] == sent["more"][0]["url"]
     assert sent["image"].startswith(f"{BASE_URL}/assets/")
@@ -439,7 +439,7 @@ def test_picture_wanted_as_a_link_is_sent_as_a_signed_link(
 def test_picture_larger_than_assets_may_be_is_refused(server: Server, caller: Caller, run: Run) -> None:
     """Before anything is admitted."""
     text = LINK_WANTED + "data:image/png;base64," + base64.b64encode(PNG * 100).decode()
-    error = declined(run, asked(server, caller, body={"image": text}, runner=runner_of(server, limit=1000)))
+    error = why_declined(run, ask_for(server, caller, body={"image": text}, runner=runner_of(server, limit=1000)))
     assert (error.exception_type, error.message) == ("ValidationError", "A file has more than 1000 bytes.")
 
 
@@ -450,7 +450,7 @@ def test_end_of_a_run_is_found_although_the_database_was_away_meanwhile(
     gate = gate_of(partner)
 
     async def away() -> ModelAnswer:
-        task = asyncio.create_task(asked(server, caller))
+        task = asyncio.create_task(ask_for(server, caller))
         await until(lambda: len(partner.calls) == 1)
         server.database.refusals = 1
         gate.set()

@@ -41,7 +41,7 @@ def test_changed_catalog_changes_the_partner_nodes(tmp_path: Path) -> None:
             engine.hosts, lambda: current[0], lambda catalog: partner_nodes_document(catalog.models.values())
         )
 
-        async def followed() -> None:
+        async def follow() -> None:
             assert _PARTNERS not in (await nodes.object_info()).by_class
             current[0] = whole
             await nodes.follow_catalog()
@@ -50,7 +50,7 @@ def test_changed_catalog_changes_the_partner_nodes(tmp_path: Path) -> None:
             known = await nodes.object_info()
             assert await nodes.object_info() is known
 
-        engine.run(wait_for(followed()))
+        engine.run(wait_for(follow()))
 
 
 @pytest.mark.parametrize(("packs", "has_pack"), [((), False), (None, True)])

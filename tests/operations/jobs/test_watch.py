@@ -35,7 +35,7 @@ _ME: Final = Caller(LAB, "lab")
 def test_newcomer_sees_the_newest_preview(run: Run) -> None:
     """The newest preview of a job is available for as long as it is executed; one of an unknown job is not kept."""
 
-    async def told() -> list[bytes | None]:
+    async def read_updates() -> list[bytes | None]:
         event_hub = LocalEventHub()
         seen: list[bytes | None] = []
 
@@ -51,7 +51,7 @@ def test_newcomer_sees_the_newest_preview(run: Run) -> None:
             tell(event)
         return seen
 
-    assert run(told()) == [None, None, None, b"first", b"second", None]
+    assert run(read_updates()) == [None, None, None, b"first", b"second", None]
 
 
 @pytest.mark.req("J-13")
@@ -69,7 +69,7 @@ def test_watch_notices_a_job_that_ended_elsewhere(
     def write(entry: JobEntry) -> None:
         books.do(lambda connection: write_job_entries(connection, [entry]))
 
-    async def told() -> list[Update | None]:
+    async def read_updates() -> list[Update | None]:
         watch = await watcher.watch(_ME, "job")
         seen: list[Update | None] = []
         try:
@@ -84,7 +84,7 @@ def test_watch_notices_a_job_that_ended_elsewhere(
         return seen
 
     write(Submission("job", LAB, document, document, "[]", nodes=1, created_at=NOW, backlog=10))
-    statuses = [(seen.job.state, seen.ahead) for seen in run(told()) if isinstance(seen, StatusUpdate)]
+    statuses = [(seen.job.state, seen.ahead) for seen in run(read_updates()) if isinstance(seen, StatusUpdate)]
     assert statuses == [(JobState.RELEASED, 0), (JobState.CANCELED, None)]
 
 

@@ -63,11 +63,11 @@ class Office:
             await self.teller.deliver(due)
         return len(claimed)
 
-    async def told(self, workspace_id: str = LAB) -> list[ToldAlert]:
+    async def alerts_of(self, workspace_id: str = LAB) -> list[ToldAlert]:
         """Return the alerts of a workspace, the newest first."""
         return await self.channels.list_alerts(workspace_id, None, 50)
 
-    def observed(self, kind: type) -> list[Any]:
+    def observations_of(self, kind: type) -> list[Any]:
         """Return what was observed of one kind."""
         return [seen for seen in self.seen if type(seen) is kind]
 
@@ -148,7 +148,7 @@ def spend(books: Books, run_id: str, dollars: float, at: int = NOW) -> None:
     books.write(settlement(run_id, amount, finished_at=at))
 
 
-def posted(receiver: FakePartner) -> Sequence[Request]:
+def messages_of(receiver: FakePartner) -> Sequence[Request]:
     """Return the messages that arrived."""
     return receiver.requests(HOOK, "POST")
 
@@ -158,7 +158,7 @@ def test_webhook_tells_a_threshold_once_signed(books: Books, office: Office, rec
     run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}?token=hidden", SERVER))
     spend(books, "a", 8.5)
     assert (run(office.round()), run(office.round())) == (1, 0)
-    (request,) = posted(receiver)
+    (request,) = messages_of(receiver)
     verify(request, run(office.secrets.show(LAB)).text, office.now // 1000)
     told = json.loads(request.body)
     assert told["type"] == "alert.threshold"
@@ -168,10 +168,10 @@ def test_webhook_tells_a_threshold_once_signed(books: Books, office: Office, rec
         "scope": "workspace", "subject": "", "period": "month", "limit": "10", "spent": "8.5", "held": "0",
         "since": "2027-01-01", "percent": 80,
     }  # fmt: skip
-    (alert,) = run(office.told())
+    (alert,) = run(office.alerts_of())
     assert alert.deliveries[0].result.delivered_at == office.now
     assert "hidden" not in repr(alert)
-    assert [(one.channel, one.delivered) for one in office.observed(AlertTried)] == [("webhook", True)]
+    assert [(one.channel, one.delivered) for one in office.observations_of(AlertTried)] == [("webhook", True)]
 
 
 def test_slack_is_told_in_its_form(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
@@ -179,7 +179,7 @@ def test_slack_is_told_in_its_form(books: Books, office: Office, receiver: FakeP
     run(office.channels.add(LAB, ChannelKind.SLACK, f"{receiver.url}{HOOK}", SERVER))
     books.write(admission("a", 11 * UNITS_PER_DOLLAR))
     run(office.round())
-    (request,) = posted(receiver)
+    (request,) = messages_of(receiver)
     words = "refused a run that may cost 11 US dollars; 0 are spent and 0 held."
     assert json.loads(request.body) == {
         "text": f"lab-id-name: the budget of the workspace (10 US dollars a month) {words}"
@@ -199,7 +199,7 @@ def new_office(guarded: Guarded, run: Run) -> Iterator[Callable[..., Office]]:
     yield make
     for office in made:
         run(office.transport.close())
-        assert office.observed(UnexpectedError) == []
+        assert office.observations_of(UnexpectedError) == []
 
 
 def test_mail_is_handed_to_the_mail_server(
@@ -220,7 +220,7 @@ def test_mail_is_handed_to_the_mail_server(
     assert letter["Subject"] == "Fairlead, lab-id-name: a budget has come to a threshold"
     assert letter["Message-ID"].endswith("@example.com>")
     assert letter.get_content().startswith("lab-id-name: 50 % of the budget of the workspace")
-    tried = [(one.number, one.status, one.error) for one in office.observed(AlertTried)]
+    tried = [(one.number, one.status, one.error) for one in office.observations_of(AlertTried)]
     assert tried == [(1, 450, "refused"), (2, 250, None)]
 
 
@@ -230,7 +230,7 @@ def test_mail_server_that_is_away_is_tried_again(books: Books, new_office: Calla
     run(office.channels.add(LAB, ChannelKind.EMAIL, "owner@example.org", SERVER))
     spend(books, "a", 5)
     run(office.round())
-    assert [(one.status, one.error) for one in office.observed(AlertTried)] == [(None, "unreachable")]
+    assert [(one.status, one.error) for one in office.observations_of(AlertTried)] == [(None, "unreachable")]
 
 
 def test_plain_mail_server_is_told_nothing_where_it_must_be_secured(
@@ -243,7 +243,7 @@ def test_plain_mail_server_is_told_nothing_where_it_must_be_secured(
     spend(books, "a", 5)
     run(office.round())
     assert letters.taken == []
-    assert office.observed(AlertTried)[0].delivered is False
+    assert office.observations_of(AlertTried)[0].delivered is False
 
 
 def test_failed_delivery_is_repeated_until_it_is_given_up(
@@ -258,9 +258,9 @@ def test_failed_delivery_is_repeated_until_it_is_given_up(
         assert run(office.round()) == 0
         office.now += pause
         assert run(office.round()) == 1
-    assert len({request.headers["webhook-id"] for request in posted(receiver)}) == 1
-    assert [one.number for one in office.observed(AlertGivenUp)] == [len(PAUSES_MS) + 1]
-    (alert,) = run(office.told())
+    assert len({request.headers["webhook-id"] for request in messages_of(receiver)}) == 1
+    assert [one.number for one in office.observations_of(AlertGivenUp)] == [len(PAUSES_MS) + 1]
+    (alert,) = run(office.alerts_of())
     assert (alert.deliveries[0].tries, alert.deliveries[0].result.status) == (len(PAUSES_MS) + 1, 500)
 
 
@@ -273,7 +273,7 @@ def test_private_address_is_refused(new_office: Callable[..., Office], books: Bo
     run(office.channels.add(LAB, ChannelKind.WEBHOOK, "http://localhost.localdomain/hook", SERVER))
     spend(books, "a", 5)
     run(office.round())
-    assert office.observed(AlertTried)[0].error == "unreachable"
+    assert office.observations_of(AlertTried)[0].error == "unreachable"
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_test_is_told_by_one_channel(office: Office, receiver: FakePartner, run:
     run(office.channels.add(LAB, ChannelKind.WEBHOOK, f"{receiver.url}{HOOK}", SERVER))
     run(office.channels.test(LAB, channel.id, SERVER))
     assert run(office.round()) == 1
-    assert "this is a test" in posted(receiver)[0].body.decode()
+    assert "this is a test" in messages_of(receiver)[0].body.decode()
 
 
 def test_deleted_channel_is_told_nothing_more(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
@@ -352,7 +352,7 @@ def test_unusual_day_is_told_once(books: Books, office: Office, receiver: FakePa
     run(office.teller.look_for_unusual_days())
     run(office.teller.look_for_unusual_days())
     assert run(office.round()) == 1
-    told = json.loads(posted(receiver)[0].body)
+    told = json.loads(messages_of(receiver)[0].body)
     assert (told["type"], told["data"]["spent"], told["data"]["usual"]) == ("alert.anomaly", "1.3", "0.225")
 
 
@@ -371,7 +371,7 @@ def test_several_servers_tell_an_alert_once(
         return sum(await asyncio.gather(*(office.round() for office in offices)))
 
     assert (run(at_once()), run(at_once())) == (2, 0)
-    assert sorted(json.loads(one.body)["type"] for one in posted(receiver)) == ["alert.anomaly", "alert.threshold"]
+    assert sorted(json.loads(one.body)["type"] for one in messages_of(receiver)) == ["alert.anomaly", "alert.threshold"]
 
 
 def test_address_of_a_channel_is_in_no_log(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
@@ -380,7 +380,7 @@ def test_address_of_a_channel_is_in_no_log(books: Books, office: Office, receive
     spend(books, "a", 5)
     receiver.script(HOOK, reply(500, b"verysecret"))
     assert run(office.round()) == 1
-    assert office.observed(AlertTried)[0].status == 500
+    assert office.observations_of(AlertTried)[0].status == 500
     assert "verysecre" not in repr(office.seen) + repr(books.rows("SELECT * FROM audit_entries"))
     assert "verysecre" not in repr(books.rows("SELECT * FROM alert_deliveries"))
 
@@ -396,7 +396,7 @@ def test_database_that_is_away_loses_no_alert(
     run(office.teller.look_for_unusual_days())
     assert run(office.teller.forget()) == 0
     assert run(office.round()) == 1
-    assert len(office.observed(DatabaseTrouble)) == 3
+    assert len(office.observations_of(DatabaseTrouble)) == 3
 
 
 def test_old_alerts_are_forgotten(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
@@ -406,4 +406,4 @@ def test_old_alerts_are_forgotten(books: Books, office: Office, receiver: FakePa
     office.now += 500 * DAY_MS
     assert run(office.teller.forget()) == 0
     run(office.round())
-    assert (run(office.teller.forget()), run(office.told())) == (1, [])
+    assert (run(office.teller.forget()), run(office.alerts_of())) == (1, [])

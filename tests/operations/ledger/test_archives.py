@@ -26,7 +26,7 @@ from fairlead.storage.db.database import Database, Work
 from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.archive_files import read_archive
 from fairlead.storage.ledger.archives import ArchiveMismatchError, ArchiveTakenError, record_archive
-from storage.bookings import LAB, Books, admission, failure, kept, key, new_key, redirection, settlement
+from storage.bookings import LAB, Books, admission, failure, kept_result, key, new_key, redirection, settlement
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class Archives:
         """Return the files in the order of their numbers."""
         return sorted(self.folder.glob("fairlead-archive-*"))
 
-    def archived(self) -> list[ArchivedRun]:
+    def all_runs(self) -> list[ArchivedRun]:
         """Return every run of every file."""
         return [line for path in self.files() for line in read_archive(path) if isinstance(line, ArchivedRun)]
 
@@ -134,7 +134,7 @@ def test_archived_entries_and_those_left_add_up_to_every_balance(filled: Books, 
     assert archives.archive() == RUNS
     assert filled.figures() == before
     left = filled.rows("SELECT id FROM ledger_entries WHERE run_id IS NOT NULL")
-    moved = [one.id for line in archives.archived() for one in line.entries]
+    moved = [one.id for line in archives.all_runs() for one in line.entries]
     assert sorted([*moved, *(row["id"] for row in left)]) == sorted(row["id"] for row in entries)
     assert len(left) == 2, "the run of November"
     assert (len(filled.rows("SELECT * FROM runs")), len(filled.rows("SELECT * FROM run_events"))) == (1, 0)
@@ -344,10 +344,10 @@ def test_date_that_would_take_what_is_needed_is_refused(filled: Books, archives:
             filled.write(admission(id_, created_at=at))
         case "key":
             filled.write(admission(id_, created_at=at, key=key(expires_at=far)))
-            filled.write(settlement(id_, finished_at=at + 5, booked=None, result=kept(expires_at=far)))
+            filled.write(settlement(id_, finished_at=at + 5, booked=None, result=kept_result(expires_at=far)))
         case "result":
             filled.write(admission(id_, created_at=at))
-            filled.write(settlement(id_, finished_at=at + 5, booked=None, result=kept(expires_at=far)))
+            filled.write(settlement(id_, finished_at=at + 5, booked=None, result=kept_result(expires_at=far)))
         case "webhook":
             ran(filled, 70, at)
             filled.sql(
@@ -390,9 +390,9 @@ def test_entries_are_never_numbered_twice(books: Books, archives: Archives) -> N
     assert archives.archive() == 1
     assert [row["id"] for row in books.rows("SELECT id FROM runs")] == [second]
     ran(books, 3)
-    ids = [one.id for line in archives.archived() for one in line.entries]
+    ids = [one.id for line in archives.all_runs() for one in line.entries]
     assert not set(ids) & {row["id"] for row in books.rows("SELECT id FROM ledger_entries")}
-    assert first in {line.run["id"] for line in archives.archived()}
+    assert first in {line.run["id"] for line in archives.all_runs()}
 
 
 @pytest.mark.req("M-06")
@@ -414,7 +414,7 @@ def test_audit_finds_what_was_changed_without_the_files(
     archives.archive()
     assert archives.audit().clean
 
-    async def changed() -> list[str]:
+    async def find_changes() -> list[str]:
         found: list[str] = []
 
         def work(connection: Any) -> None:
@@ -426,24 +426,24 @@ def test_audit_finds_what_was_changed_without_the_files(
             await archives.database.write(work)
         return found
 
-    assert any(check in found for found in run(changed()))
+    assert any(check in found for found in run(find_changes()))
     assert filled.rows("SELECT * FROM archives")
 
 
-def _lost(paths: list[Path]) -> None:
+def _lose(paths: list[Path]) -> None:
     paths[1].unlink()
 
 
-def _truncated(paths: list[Path]) -> None:
+def _truncate(paths: list[Path]) -> None:
     paths[1].write_bytes(paths[1].read_bytes()[:-20])
 
 
-def _exchanged(paths: list[Path]) -> None:
+def _exchange(paths: list[Path]) -> None:
     paths[1].write_bytes(paths[0].read_bytes())
 
 
 @pytest.mark.req("M-06")
-@pytest.mark.parametrize("damage", [_lost, _truncated, _exchanged])
+@pytest.mark.parametrize("damage", [_lose, _truncate, _exchange])
 @pytest.mark.usefixtures("filled")
 def test_audit_finds_what_happened_to_a_file(archives: Archives, damage: Callable[[list[Path]], None]) -> None:
     """A file that is missing, cut or another one is named."""
@@ -457,7 +457,7 @@ def test_audit_finds_what_happened_to_a_file(archives: Archives, damage: Callabl
 def test_audit_finds_what_differs_from_the_files(filled: Books, archives: Archives) -> None:
     """An archived run that is there again, and usage that no run explains, are found by reading the files."""
     archives.archive()
-    row = archives.archived()[0].run
+    row = archives.all_runs()[0].run
     filled.sql("UPDATE usage_days SET day = '2026-08-09' WHERE day = '2026-08-10' AND workspace_id = 'office'")
     assert archives.audit().clean, "in sum it is right"
     assert {finding["problem"] for finding in archives.proof().findings} == {

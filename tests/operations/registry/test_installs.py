@@ -23,7 +23,7 @@ class _Time:
         return self.now_ns
 
 
-def _counted(limits: InstallLimits, address: str | None, calls: int) -> int:
+def _count(limits: InstallLimits, address: str | None, calls: int) -> int:
     return sum(limits.may_count(None if address is None else ip_address(address)) for _ in range(calls))
 
 
@@ -32,21 +32,21 @@ def test_address_counts_so_many_installations_an_hour() -> None:
     """Another address has a bound of its own, and a network of IPv6 has one; the next hour begins at none."""
     time = _Time()
     limits = InstallLimits(Clock(time))
-    assert _counted(limits, "192.0.2.1", COUNTED_PER_HOUR + 5) == COUNTED_PER_HOUR
-    assert _counted(limits, "192.0.2.2", 3) == 3
-    assert _counted(limits, None, 3) == 3
-    assert _counted(limits, "2001:db8::1", COUNTED_PER_HOUR - 1) == COUNTED_PER_HOUR - 1
-    assert _counted(limits, "2001:db8::2", 5) == 1
-    assert _counted(limits, "2001:db8:0:1::1", 2) == 2
+    assert _count(limits, "192.0.2.1", COUNTED_PER_HOUR + 5) == COUNTED_PER_HOUR
+    assert _count(limits, "192.0.2.2", 3) == 3
+    assert _count(limits, None, 3) == 3
+    assert _count(limits, "2001:db8::1", COUNTED_PER_HOUR - 1) == COUNTED_PER_HOUR - 1
+    assert _count(limits, "2001:db8::2", 5) == 1
+    assert _count(limits, "2001:db8:0:1::1", 2) == 2
     time.now_ns += _HOUR_NS
-    assert _counted(limits, "192.0.2.1", 2) == 2
+    assert _count(limits, "192.0.2.1", 2) == 2
 
 
 def test_number_of_addresses_that_count_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are known count on; the others wait for the next hour."""
     monkeypatch.setattr(publishing, "ADDRESSES_MAX", 2)
     limits = InstallLimits(Clock(_Time()))
-    assert [_counted(limits, f"192.0.2.{last}", 1) for last in (1, 2, 3, 1)] == [1, 1, 0, 1]
+    assert [_count(limits, f"192.0.2.{last}", 1) for last in (1, 2, 3, 1)] == [1, 1, 0, 1]
 
 
 @pytest.mark.req("K-08")

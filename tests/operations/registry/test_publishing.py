@@ -81,7 +81,7 @@ def acts(books: Books) -> list[tuple[Any, ...]]:
     return [(row["act"], row["node_id"], row["workspace_id"], row["key_id"], row["subject"]) for row in rows]
 
 
-async def published(registry: Registry, caller: Caller = LAB, id_: str = "acme", *nodes: str) -> None:
+async def publish_nodes(registry: Registry, caller: Caller = LAB, id_: str = "acme", *nodes: str) -> None:
     """Make a publisher with nodes, each with a version."""
     await registry.create_publisher(caller, publisher(id_))
     for name in nodes:
@@ -92,7 +92,7 @@ async def published(registry: Registry, caller: Caller = LAB, id_: str = "acme",
 @pytest.mark.req("G-03")
 def test_published_entry_can_be_read_by_anybody(registry: Registry, run: Run) -> None:
     """A publisher, its node and the node's versions are what was said of them, by anyone who asks."""
-    run(published(registry, LAB, "acme", "blur"))
+    run(publish_nodes(registry, LAB, "acme", "blur"))
     newest = run(registry.publish_version(LAB, "acme", "blur", version("2.0.0-rc.1", changelog="Faster.")))
     found = run(registry.publisher("acme"))
     assert (found.id, found.document, found.created_at) == ("acme", {"name": "Acme"}, NOW)
@@ -117,7 +117,7 @@ def test_changed_publisher_is_replaced_whole(registry: Registry, run: Run) -> No
 @pytest.mark.req("G-01")
 def test_deleting_a_node_leaves_the_others(registry: Registry, books: Books, run: Run) -> None:
     """A deletion takes that node out of every list with all it has said, leaves the others, and says who did it."""
-    run(published(registry, LAB, "acme", "blur", "sharpen"))
+    run(publish_nodes(registry, LAB, "acme", "blur", "sharpen"))
     before = acts(books)
     run(registry.delete_node(LAB, "acme", "blur"))
     for page in (registry.nodes("", None, 10), registry.nodes_of("acme", None, 10)):
@@ -135,7 +135,7 @@ def test_deleting_a_node_leaves_the_others(registry: Registry, books: Books, run
 @pytest.mark.req("G-01")
 def test_version_number_of_a_deleted_node_is_never_used_again(registry: Registry, run: Run) -> None:
     """A node that is made again has none of its old versions, and can have none of their numbers."""
-    run(published(registry, LAB, "acme", "blur"))
+    run(publish_nodes(registry, LAB, "acme", "blur"))
     assert fault_of(run, registry.publish_version(LAB, "acme", "blur", version())) == VersionTaken("blur", "1.0.0")
     run(registry.delete_node(LAB, "acme", "blur"))
     missing = registry.publish_version(LAB, "acme", "blur", version("1.0.1"))
@@ -151,7 +151,7 @@ def test_version_number_of_a_deleted_node_is_never_used_again(registry: Registry
 @pytest.mark.req("G-01")
 def test_deleted_id_stays_its_owners(registry: Registry, run: Run) -> None:
     """Ids of publishers and nodes are their first owner's for good; he may have them again."""
-    run(published(registry, LAB, "acme", "blur"))
+    run(publish_nodes(registry, LAB, "acme", "blur"))
     run(registry.create_publisher(OTHER, publisher("other")))
     run(registry.create_publisher(LAB, publisher("second")))
     assert fault_of(run, registry.create_publisher(LAB, publisher())) == IdTaken(Kind.PUBLISHER, "acme")
@@ -168,7 +168,7 @@ def test_deleted_id_stays_its_owners(registry: Registry, run: Run) -> None:
 @pytest.mark.req("G-01", "G-02")
 def test_deleting_a_publisher_deletes_its_nodes(registry: Registry, books: Books, run: Run) -> None:
     """A publisher is deleted with its nodes, each of which is told of."""
-    run(published(registry, LAB, "acme", "blur", "sharpen"))
+    run(publish_nodes(registry, LAB, "acme", "blur", "sharpen"))
     run(registry.delete_publisher(LAB, "acme"))
     assert run(registry.nodes("", None, 10)).entries == []
     assert run(registry.publishers(None, 10)).entries == []
@@ -186,9 +186,9 @@ def test_deleting_a_publisher_deletes_its_nodes(registry: Registry, books: Books
 @pytest.mark.req("G-02")
 def test_refused_deletion_changes_nothing(registry: Registry, books: Books, run: Run) -> None:
     """Anyone who is not the owner, or names what is not there or another publisher's, changes nothing."""
-    run(published(registry, LAB, "acme", "blur"))
-    run(published(registry, LAB, "second", "sharpen"))
-    run(published(registry, OTHER, "other", "theirs"))
+    run(publish_nodes(registry, LAB, "acme", "blur"))
+    run(publish_nodes(registry, LAB, "second", "sharpen"))
+    run(publish_nodes(registry, OTHER, "other", "theirs"))
     before = acts(books)
     refused = [
         (OTHER, "acme", "blur", NotOwner("acme")),
@@ -211,7 +211,7 @@ def test_banned_entry_cannot_be_changed_or_created_again(
     registry: Registry, database: Database, books: Books, run: Run
 ) -> None:
     """What is banned is shown nowhere, and is not changed, deleted or made again before the ban ends."""
-    run(published(registry, LAB, "acme", "blur", "sharpen"))
+    run(publish_nodes(registry, LAB, "acme", "blur", "sharpen"))
     run(registry.delete_node(LAB, "acme", "sharpen"))
 
     def set_banned(kind: Kind, id_: str, *, banned: bool) -> bool:
@@ -251,7 +251,7 @@ def test_banned_entry_cannot_be_changed_or_created_again(
 
 def test_banned_publisher_cannot_return_by_being_deleted(registry: Registry, database: Database, run: Run) -> None:
     """A publisher that was banned after it had been deleted is not made again."""
-    run(published(registry))
+    run(publish_nodes(registry))
     run(registry.delete_publisher(LAB, "acme"))
     run(operations.set_banned(database, Kind.PUBLISHER, "acme", _CLOCK, banned=True))
     assert fault_of(run, registry.create_publisher(LAB, publisher())) == Banned(Kind.PUBLISHER, "acme")
@@ -259,8 +259,8 @@ def test_banned_publisher_cannot_return_by_being_deleted(registry: Registry, dat
 
 def test_pages_hold_every_entry_once(registry: Registry, run: Run) -> None:
     """Pages hold every entry once, in order, also while others are added and deleted."""
-    run(published(registry, LAB, "acme", "a", "b", "c", "d", "e"))
-    run(published(registry, LAB, "bcme"))
+    run(publish_nodes(registry, LAB, "acme", "a", "b", "c", "d", "e"))
+    run(publish_nodes(registry, LAB, "bcme"))
     page = run(registry.nodes("", None, 2))
     assert ([one.id for one in page.entries], page.after) == (["a", "b"], "b")
     run(registry.delete_node(LAB, "acme", "b"))
@@ -281,7 +281,7 @@ def test_pages_hold_every_entry_once(registry: Registry, run: Run) -> None:
 
 def test_forged_cursor_is_refused(registry: Registry, run: Run) -> None:
     """A cursor is written by its caller in the end, and what stands in it is looked at."""
-    run(published(registry, LAB, "acme", "blur"))
+    run(publish_nodes(registry, LAB, "acme", "blur"))
     for work in (
         registry.nodes("", "\x00", 2),
         registry.publishers("A", 2),
@@ -301,23 +301,23 @@ def test_search_needs_every_word(registry: Registry, run: Run) -> None:
     run(registry.create_node(LAB, "acme", node("blur", description="100% GAUSSIAN\nsoft_ness", tags=("Filter",))))
     run(registry.create_node(LAB, "acme", node("sharpen", description="100 ways", author="Ärni")))
 
-    def found(search: str) -> list[str]:
+    def find_ids(search: str) -> list[str]:
         return [one.id for one in run(registry.nodes(search, None, 10)).entries]
 
-    assert found("100") == ["blur", "sharpen"]
-    assert found("gaussian FILTER") == ["blur"]
-    assert found("gaussian ways") == []
-    assert found("100%") == found("t_n") == ["blur"]
-    assert found("%") == ["blur"]
-    assert found("ÄRNI") == ["sharpen"]
-    assert found("\\") == found("'; --") == []
+    assert find_ids("100") == ["blur", "sharpen"]
+    assert find_ids("gaussian FILTER") == ["blur"]
+    assert find_ids("gaussian ways") == []
+    assert find_ids("100%") == find_ids("t_n") == ["blur"]
+    assert find_ids("%") == ["blur"]
+    assert find_ids("ÄRNI") == ["sharpen"]
+    assert find_ids("\\") == find_ids("'; --") == []
 
 
 def test_registry_is_bounded(registry: Registry, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are so many of everything, those that were deleted among them, and what is too much changes nothing."""
     for name in ("PUBLISHERS_MAX", "NODES_MAX", "VERSIONS_MAX"):
         monkeypatch.setattr(operations, name, 1)
-    run(published(registry, LAB, "acme", "blur"))
+    run(publish_nodes(registry, LAB, "acme", "blur"))
     assert fault_of(run, registry.create_publisher(LAB, publisher("more"))) == TooMany("publishers", 1)
     assert fault_of(run, registry.create_node(LAB, "acme", node("more"))) == TooMany("nodes", 1)
     assert fault_of(run, registry.publish_version(LAB, "acme", "blur", version("2.0.0"))) == TooMany("versions", 1)
@@ -339,8 +339,8 @@ def test_one_of_several_concurrent_creations_succeeds(registry: Registry, run: R
 
     both = [registry.create_publisher(caller, publisher("contested")) for caller in (LAB, OTHER)]
     assert run(at_once(*both)) == ["IdTaken", "Publisher"]
-    run(published(registry, LAB, "acme"))
-    run(published(registry, OTHER, "other"))
+    run(publish_nodes(registry, LAB, "acme"))
+    run(publish_nodes(registry, OTHER, "other"))
     nodes = [registry.create_node(LAB, "acme", node()), registry.create_node(OTHER, "other", node())]
     assert run(at_once(*nodes)) == ["IdTaken", "PublishedNode"]
     owner, id_ = (LAB, "acme") if run(registry.node("blur")).publisher_id == "acme" else (OTHER, "other")
@@ -357,7 +357,7 @@ def test_node_never_outlives_its_publisher(registry: Registry, run: Run) -> None
         making = [registry.create_node(LAB, "acme", node(f"n-{number}")) for number in range(4)]
         await asyncio.gather(*making[:2], registry.delete_publisher(LAB, "acme"), *making[2:], return_exceptions=True)
 
-    run(published(registry))
+    run(publish_nodes(registry))
     run(at_once())
     assert run(registry.nodes("", None, 10)).entries == []
 
@@ -388,7 +388,7 @@ class _World:
             return "NotThere"
         return "Banned" if node_id in self.banned else None
 
-    def listed(self) -> Iterator[str]:
+    def list_nodes(self) -> Iterator[str]:
         """Name the nodes that everybody may see."""
         for node_id, home in self.homes.items():
             if {node_id, home} <= self.alive and not {node_id, home} & self.banned:
@@ -477,7 +477,7 @@ _steps = st.one_of(
 )
 
 
-async def _taken(registry: Registry, database: Database, step: tuple[str, ...], mark: str) -> str | None:
+async def _take(registry: Registry, database: Database, step: tuple[str, ...], mark: str) -> str | None:
     """Take a step; the name of the fault it ends in, or None."""
     ids = [mark + part if part in "pqxy" else part for part in step[1:]]
     match step[0]:
@@ -503,7 +503,7 @@ async def _taken(registry: Registry, database: Database, step: tuple[str, ...], 
     return None
 
 
-def _expected(world: _World, step: tuple[str, ...]) -> str | None:
+def _expected_fault(world: _World, step: tuple[str, ...]) -> str | None:
     if step[0] in ("ban", "unban"):
         return world.set_banned(step[1], banned=step[0] == "ban")
     expected: str | None = getattr(world, step[0])(*step[1:])
@@ -525,9 +525,9 @@ def test_registry_agrees_with_a_plain_model(
 
     async def play() -> None:
         for step in steps:
-            assert await _taken(registry, database, step, mark) == _expected(world, step), step
+            assert await _take(registry, database, step, mark) == _expected_fault(world, step), step
         listed = [one for one in (await registry.nodes(mark, None, 100)).entries if one.id.startswith(mark)]
-        assert {one.id for one in listed} == {mark + node_id for node_id in world.listed()}
+        assert {one.id for one in listed} == {mark + node_id for node_id in world.list_nodes()}
         for one in listed:
             assert (await registry.publisher(one.publisher_id)).id == one.publisher_id
             assert await _has_versions(registry, one.id) == world.shown.get(one.id.removeprefix(mark), [])

@@ -215,5 +215,5 @@ def test_run_that_cannot_be_recorded_does_not_start(
     fault = refusal(caller)
     assert isinstance(fault, ServiceUnavailable)
     assert fault.retry_after is None
-    assert [trouble.doing for trouble in server.observed(DatabaseTrouble)] == ["admit"]
+    assert [trouble.doing for trouble in server.observations_of(DatabaseTrouble)] == ["admit"]
     assert books.rows("SELECT id FROM runs") == []

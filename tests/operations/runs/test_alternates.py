@@ -99,7 +99,7 @@ def test_answer_that_cannot_be_translated_is_passed_on_raw(server: Server, calle
     """An answer without what the translation needs goes out as it came, and that is observed."""
     answer = run(server.answer(caller, "said", options=SPARE))
     assert result_of(answer) == DONE
-    assert server.observed(AnswerLeftRaw) == [AnswerLeftRaw("run-1", "acme/said", "spare")]
+    assert server.observations_of(AnswerLeftRaw) == [AnswerLeftRaw("run-1", "acme/said", "spare")]
 
 
 @pytest.mark.req("R-12")
@@ -109,7 +109,7 @@ def test_native_leg_is_sent_the_callers_bytes(server: Server, caller: Caller, pa
     sent = [b'{"model":"said",' + body[1:]]
     answer = run(server.answer(caller, "said", body))
     assert (partner.bodies, answer.dropped, result_of(answer)) == (sent, (), DONE)
-    assert server.observed(AnswerLeftRaw) == []
+    assert server.observations_of(AnswerLeftRaw) == []
 
 
 @pytest.mark.req("R-12")
@@ -132,7 +132,7 @@ def test_strict_mode_passes_body_and_answer_unchanged(
     assert partner.bodies == [body]
     assert result_of(answer) == partner.answers["/spare/now"]
     assert answer.dropped == ()
-    assert server.observed(AnswerLeftRaw) == []
+    assert server.observations_of(AnswerLeftRaw) == []
 
 
 @pytest.mark.req("R-17", "R-29")

@@ -10,8 +10,8 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Cancelled, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.replays import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunWithdrawn
-from operations.queueing import claim, enqueue, gate_of, made
-from operations.runs.test_collect import refused
+from operations.queueing import claim, enqueue, gate_of, make_run
+from operations.runs.test_collect import refusal_of
 from operations.servers import CENT, DOLLAR, WEEK_MS, Partner, Server
 from storage.bookings import Books
 from storage.queued_runs import run_id
@@ -35,7 +35,7 @@ def test_cancelled_waiting_run_is_never_dispatched(
     unwanted = ids[0] if state == "released" else ids[1]
     assert books.state(unwanted)["state"] == state
     assert run(server.canceller.cancel(caller, MODEL, unwanted))
-    assert server.observed(RunWithdrawn) == [RunWithdrawn(unwanted, "cancelled")]
+    assert server.observations_of(RunWithdrawn) == [RunWithdrawn(unwanted, "cancelled")]
     row = books.state(unwanted)
     assert (row["state"], row["charge"], row["reason"], row["attempt"]) == ("failed", 0, "cancelled", 0)
     assert books.figures(caller.workspace_id) == (DOLLAR, 20 * CENT, 1)
@@ -70,7 +70,7 @@ def test_cancelling_a_run_under_way_notes_a_request(
     run(until(execution.task.done))
     assert (books.state(FIRST)["state"], books.state(FIRST)["charge"]) == ("succeeded", 10 * CENT)
     assert not run(server.canceller.cancel(caller, MODEL, FIRST))
-    assert server.observed(RunWithdrawn) == []
+    assert server.observations_of(RunWithdrawn) == []
 
 
 def test_cancel_request_reaches_the_server_that_works_on_the_run(
@@ -98,8 +98,8 @@ def test_cancel_is_unavailable_while_the_database_is(server: Server, caller: Cal
     run(enqueue(server, caller))
     server.database.refused_writes = 1
     asked = server.canceller.cancel(caller, MODEL, FIRST)
-    assert isinstance(refused(run, asked), ServiceUnavailable)
-    assert [trouble.doing for trouble in server.observed(DatabaseTrouble)] == ["cancel"]
+    assert isinstance(refusal_of(run, asked), ServiceUnavailable)
+    assert [trouble.doing for trouble in server.observations_of(DatabaseTrouble)] == ["cancel"]
     assert books.state(FIRST)["state"] == "released"
 
 
@@ -134,13 +134,13 @@ def test_stranger_cannot_cancel(server: Server, new_caller: Callable[..., Caller
     run(enqueue(server, caller))
     cancel = server.canceller.cancel
     asked = (cancel(stranger, MODEL, FIRST), cancel(caller, "acme/plain-later", FIRST), cancel(caller, MODEL, "x"))
-    assert [refused(run, one) for one in asked] == [RequestNotFound()] * 3
+    assert [refusal_of(run, one) for one in asked] == [RequestNotFound()] * 3
     assert books.state(FIRST)["state"] == "released"
 
 
 def test_cancelling_an_ended_run_changes_nothing(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """What has ended keeps its result and its end."""
-    run(made(server, caller))
+    run(make_run(server, caller))
     before = books.state(FIRST)
     assert not run(server.canceller.cancel(caller, MODEL, FIRST))
     assert books.state(FIRST) == before

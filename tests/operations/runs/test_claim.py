@@ -41,7 +41,7 @@ def test_claimed_run_is_executed_charged_and_kept(
     assert (row["state"], row["attempt"], row["charge"], row["server_id"]) == ("succeeded", 1, 10 * CENT, "server-1")
     assert partner.bodies == [b'{"model":"plain-now","n": 3}']
     assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
-    assert server.observed(RunClaimed) == [RunClaimed(FIRST, "acme/plain-now", 5.0)]
+    assert server.observations_of(RunClaimed) == [RunClaimed(FIRST, "acme/plain-now", 5.0)]
     (kept,) = books.rows(
         "SELECT result_content AS content, result_expires_at AS expires_at FROM runs WHERE result_expires_at > 0"
     )
@@ -145,7 +145,7 @@ def test_claim_is_written_when_the_database_is_back(
     run(enqueue(server, caller))
     server.database.refusals = refusals
     assert run(claim(server, caller))
-    assert [trouble.doing for trouble in server.observed(DatabaseTrouble)] == ["claim"] * refusals
+    assert [trouble.doing for trouble in server.observations_of(DatabaseTrouble)] == ["claim"] * refusals
     assert books.state(FIRST)["state"] == "succeeded"
 
 
@@ -193,7 +193,7 @@ def test_run_that_waited_too_long_is_withdrawn(
     for id_ in (run_id(2), run_id(3)):
         assert (books.state(id_)["state"], books.state(id_)["reason"]) == ("failed", "queue_timeout")
         assert _fault(books, id_) == QueueTimeout()
-    assert sorted(seen.run_id for seen in server.observed(RunWithdrawn)) == [run_id(2), run_id(3)]
+    assert sorted(seen.run_id for seen in server.observations_of(RunWithdrawn)) == [run_id(2), run_id(3)]
     gate.set()
     run(until(execution.task.done))
     assert books.state(FIRST)["state"] == "succeeded"
@@ -231,7 +231,7 @@ def test_looking_for_work_survives_an_unavailable_database(server: Server, calle
     assert run(server.time_out()) == 0
     run(server.use_room())
     run(server.pass_on_cancels())
-    assert len(server.observed(DatabaseTrouble)) == 4
+    assert len(server.observations_of(DatabaseTrouble)) == 4
     assert run(server.time_out()) == 1
 
 
@@ -242,7 +242,7 @@ def test_time_out_that_cannot_be_written_is_tried_again(server: Server, caller: 
 
     server.database.refused_writes = 1
     assert run(server.time_out()) == 0
-    assert server.observed(RunWithdrawn) == []
+    assert server.observations_of(RunWithdrawn) == []
     assert run(server.time_out()) == 1
 
 

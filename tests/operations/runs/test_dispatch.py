@@ -63,8 +63,8 @@ def test_run_of_a_failed_provider_is_served_by_the_next(
     ]
     assert books.figures(caller.workspace_id) == (DOLLAR - 20 * CENT, 0, 0)
     assert (books.state()["provider"], books.state()["state"]) == ("spare", "succeeded")
-    assert server.observed(RunRedirected) == [RunRedirected("run-1", "acme/twice", "plain", "spare")]
-    assert [ended.provider for ended in server.observed(RunEnded)] == ["spare"]
+    assert server.observations_of(RunRedirected) == [RunRedirected("run-1", "acme/twice", "plain", "spare")]
+    assert [ended.provider for ended in server.observations_of(RunEnded)] == ["spare"]
 
 
 @pytest.mark.req("R-14")
@@ -260,7 +260,7 @@ def test_move_whose_commit_was_not_confirmed_is_written_once(
     answer = run(server.answer(caller, "twice"))
     assert (answer.fallback_provider, server.database.lost_answers) == ("spare", 0)
     assert [entry[0] for entry in books.entries()] == ["credit", "hold", "raise", "post"]
-    assert server.observed(UnexpectedError) == []
+    assert server.observations_of(UnexpectedError) == []
 
 
 @pytest.mark.req("R-14")
@@ -328,7 +328,9 @@ def test_provider_without_our_credential_is_skipped(
     answer = run(poor.answer(caller, "locked-twice"))
     assert isinstance(answer.outcome, Completed)
     assert (partner.calls, books.state()["provider"]) == (["POST /spare/now"], "spare")
-    assert poor.observed(ProviderNotConfigured) == [ProviderNotConfigured("locked", ("FAIRLEAD_PROVIDER_LOCKED_KEY",))]
+    assert poor.observations_of(ProviderNotConfigured) == [
+        ProviderNotConfigured("locked", ("FAIRLEAD_PROVIDER_LOCKED_KEY",))
+    ]
 
 
 def test_provider_in_cooldown_is_skipped(

@@ -44,7 +44,7 @@ def test_generation_is_charged_what_the_partner_reports(
     assert partner.calls == ["POST /now"]
     assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
     assert books.entries()[1:] == [("hold", 0, 30 * CENT), ("post", -10 * CENT, -30 * CENT)]
-    (ended,) = server.observed(RunEnded)
+    (ended,) = server.observations_of(RunEnded)
     assert (ended.result, ended.charge, ended.upstream_status) == ("success", 10 * CENT, 200)
 
 
@@ -108,7 +108,7 @@ def test_bug_voids_the_hold(server: Server, caller: Caller, books: Books, run: R
     assert run(admit_and_break()) == Failed(InternalError())
     assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
     assert books.state()["reason"] == "internal_error"
-    assert len(server.observed(UnexpectedError)) == 1
+    assert len(server.observations_of(UnexpectedError)) == 1
 
 
 @pytest.mark.req("R-29")
@@ -125,7 +125,7 @@ def test_settlement_is_booked_once_when_the_database_is_back(
     assert isinstance(answer.outcome, Completed)
     assert (server.database.refused, partner.calls) == (2, ["POST /now"])
     assert [entry[0] for entry in books.entries()] == ["credit", "hold", "post"]
-    assert [trouble.doing for trouble in server.observed(DatabaseTrouble)] == ["Settlement", "Settlement"]
+    assert [trouble.doing for trouble in server.observations_of(DatabaseTrouble)] == ["Settlement", "Settlement"]
 
 
 @pytest.mark.req("R-24", "R-29")
@@ -150,7 +150,7 @@ def test_run_outlives_the_deadline_of_its_caller(
 
     run(miss_the_deadline())
     assert (books.state()["state"], books.state()["charge"]) == ("succeeded", 10 * CENT)
-    assert len(server.observed(DeadlinePassed)) == 1
+    assert len(server.observations_of(DeadlinePassed)) == 1
 
 
 @pytest.mark.req("R-25", "R-29")
@@ -164,7 +164,7 @@ def test_caller_that_left_is_billed(server: Server, caller: Caller, books: Books
     run(leave())
     row = books.state()
     assert (bool(row["caller_left"]), row["state"], row["charge"]) == (True, "succeeded", 10 * CENT)
-    assert server.observed(RunEnded)[0].caller_left
+    assert server.observations_of(RunEnded)[0].caller_left
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_result_reaches_its_caller_though_the_run_was_taken_over(
     disowned(200)
     answer = run(server.answer(caller))
     assert isinstance(answer.outcome, Completed)
-    assert server.observed(RunSuperseded) == []
+    assert server.observations_of(RunSuperseded) == []
     assert (books.state()["state"], books.state()["charge"]) == ("succeeded", 10 * CENT)
 
 
@@ -208,14 +208,14 @@ def test_caller_of_a_superseded_call_is_answered_by_its_new_owner(
     disowned(500)
     successor = start_server("server-3")
 
-    async def answered() -> Answer:
+    async def answer_call() -> Answer:
         waiting = asyncio.get_running_loop().create_task(server.answer(caller, "careful-now"))
-        await until(lambda: server.observed(RunSuperseded))
+        await until(lambda: server.observations_of(RunSuperseded))
         partner.statuses["/now"] = 200
         assert await successor.queue.take_over() == 1
         return await waiting
 
-    answer = run(answered())
+    answer = run(answer_call())
     assert isinstance(answer.outcome, Completed)
     assert (answer.charge, answer.is_replay) == (10 * CENT, False)
     assert (books.state()["state"], books.state()["attempt"]) == ("succeeded", 3)
@@ -241,13 +241,13 @@ def test_caller_of_a_superseded_call_is_told_that_its_run_is_lost(
     disowned(500)
     successor = start_server("server-3")
 
-    async def answered() -> Answer:
+    async def answer_call() -> Answer:
         waiting = asyncio.get_running_loop().create_task(server.answer(caller, "plain-now"))
-        await until(lambda: server.observed(RunSuperseded))
+        await until(lambda: server.observations_of(RunSuperseded))
         assert await successor.queue.take_over() == 1
         return await waiting
 
-    answer = run(answered())
+    answer = run(answer_call())
     assert isinstance(answer.outcome, Failed)
     assert isinstance(answer.outcome.fault, ProviderError)
 

@@ -47,7 +47,7 @@ class _Server:
 
     async def press(self, workspace_id: str) -> None:
         """Have a run of a workspace wait in vain, so that the server is under pressure."""
-        assert await refused(self.places, self.places.admissions, workspace_id)
+        assert await is_refused(self.places, self.places.admissions, workspace_id)
         assert self.places.is_pressed
 
     def drain_to_pressed(self, workspace_id: str) -> None:
@@ -62,7 +62,7 @@ class _Server:
         await asyncio.gather(*self._waiting, return_exceptions=True)
 
 
-async def refused(places: RunPlaces, kind: FairShares, workspace_id: str) -> bool:
+async def is_refused(places: RunPlaces, kind: FairShares, workspace_id: str) -> bool:
     """Wait for a place, and give it back where there was one; whether there was none."""
     try:
         await places.wait(kind, workspace_id)
@@ -203,7 +203,7 @@ def test_full_places_in_progress_are_no_pressure(run: Run) -> None:
         for _ in range(3):
             assert places.in_progress.try_take("a")
         assert not places.in_progress.try_take("a")
-        assert await refused(places, places.in_progress, "a")
+        assert await is_refused(places, places.in_progress, "a")
         assert not places.is_pressed
         assert places.in_progress.try_take("b")
 

@@ -53,7 +53,7 @@ def test_partner_that_honours_keys_is_asked_again_under_the_same_key(
     assert (partner.calls, partner.keys) == (["POST /now"], ["run-1"])
     row = books.state()
     assert (row["state"], row["attempt"], row["charge"]) == ("succeeded", 2, 10 * CENT)
-    assert successor.observed(RunTakenOver) == [RunTakenOver("run-1", "acme/careful-now", 2)]
+    assert successor.observations_of(RunTakenOver) == [RunTakenOver("run-1", "acme/careful-now", 2)]
 
 
 @pytest.mark.req("R-29")
@@ -80,7 +80,7 @@ def test_run_nobody_can_ask_about_is_lost(
     report = run(audit(successor.database))
     assert (report.clean, report.totals["runs_lost"]) == (True, 1)
     assert [row["id"] for row in report.lost] == ["run-1"]
-    assert [ended.result for ended in successor.observed(RunEnded)] == ["lost"]
+    assert [ended.result for ended in successor.observations_of(RunEnded)] == ["lost"]
 
 
 @pytest.mark.parametrize("spoiled", ["model", "card", "provider", "request"])
@@ -221,7 +221,7 @@ def test_clock_that_is_ahead_takes_over_nobody(peers: _Peers, crash: Crash, run:
             run(presence.announce())
     assert peers.presences[1].may_take_over
     assert peers.take_over(1) == 0
-    assert max(found.ahead for found in peers.servers[1].observed(ClockCompared)) > 86_000
+    assert max(found.ahead for found in peers.servers[1].observations_of(ClockCompared)) > 86_000
 
 
 def test_takeover_survives_an_unavailable_database(start_server: Start, crash: Crash, run: Run) -> None:
@@ -231,7 +231,7 @@ def test_takeover_survives_an_unavailable_database(start_server: Start, crash: C
     successor.database.refusals = 2
     assert run(take_over(successor)) == 0
     run(successor.presence.announce())
-    assert [trouble.doing for trouble in successor.observed(DatabaseTrouble)] == ["take over runs", "announce"]
+    assert [trouble.doing for trouble in successor.observations_of(DatabaseTrouble)] == ["take over runs", "announce"]
     assert run(take_over(successor)) == 1
 
 

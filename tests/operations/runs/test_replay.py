@@ -60,7 +60,7 @@ def twice(run: Run, server: Server, caller: Caller, **how: Any) -> tuple[Answer,
     return first, again
 
 
-def refused(run: Run, server: Server, caller: Caller, **how: Any) -> Fault:
+def refusal_of(run: Run, server: Server, caller: Caller, **how: Any) -> Fault:
     """Check that a call under the key is refused, and return the fault."""
     with pytest.raises(FaultError) as caught:
         run(server.answer(caller, run_id="run-2", **{"key": KEY, **how}))
@@ -98,7 +98,7 @@ def test_result_too_large_to_keep_is_not_run_again(server: Server, caller: Calle
     """What is too large to keep is not told again, and not generated again either."""
     partner.answers["/now"] = {**DONE, "data": "x" * LARGEST_REPLAY}
     assert isinstance(run(server.answer(caller, key=KEY)).outcome, Completed)
-    fault = refused(run, server, caller)
+    fault = refusal_of(run, server, caller)
     assert isinstance(fault, KeyConflict)
     assert "too large" in fault.detail
     assert partner.calls == ["POST /now"]
@@ -113,7 +113,7 @@ def test_result_with_expired_links_is_refused_and_not_run_again(
     _, again = twice(run, server, caller)
     assert again.is_replay
     server.now_ns += LINKS_SECONDS * 10**9
-    fault = refused(run, server, caller)
+    fault = refusal_of(run, server, caller)
     assert isinstance(fault, KeyConflict)
     assert "expired" in fault.detail
     assert partner.calls == ["POST /now"]
@@ -131,7 +131,7 @@ def test_result_without_links_is_told_as_long_as_its_key_is_kept(server: Server,
 def test_key_with_another_call_is_refused(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """One key is for one call: another is refused, and nothing is dispatched for it."""
     run(server.answer(caller, key=KEY))
-    assert isinstance(refused(run, server, caller, key=idempotency_key(fingerprint="call-2")), KeyConflict)
+    assert isinstance(refusal_of(run, server, caller, key=idempotency_key(fingerprint="call-2")), KeyConflict)
     assert partner.calls == ["POST /now"]
 
 
@@ -212,7 +212,7 @@ def test_refusal_by_a_full_partner_leaves_the_key_free(
 @pytest.mark.parametrize("refusal", [{"body": {"n": 0}}, {"body": b"nonsense"}])
 def test_refused_call_leaves_its_key_free(server: Server, caller: Caller, run: Run, refusal: dict[str, Any]) -> None:
     """What was never admitted has no key: it may be mended and sent under the same one."""
-    refused(run, server, caller, **refusal)
+    refusal_of(run, server, caller, **refusal)
     assert not run(server.answer(caller, key=KEY)).is_replay
 
 
@@ -248,7 +248,7 @@ def test_replay_is_free(server: Server, new_caller: Callable[..., Caller], partn
     run(server.answer(caller, key=KEY))
     spent = Caller(caller.workspace_id, caller.workspace, caller.key_id, exhausted=True)
     assert run(server.answer(spent, run_id="run-2", key=KEY)).is_replay
-    assert isinstance(refused(run, server, spent, key=idempotency_key("key-2")), InsufficientCredits)
+    assert isinstance(refusal_of(run, server, spent, key=idempotency_key("key-2")), InsufficientCredits)
     assert partner.calls == ["POST /now"]
 
 
@@ -289,7 +289,7 @@ def test_unreadable_result_is_not_run_again(
     if not gone:
         shutil.rmtree(blobs)
         blobs.write_text("no folder any more")
-    assert isinstance(refused(run, server, caller), kind)
+    assert isinstance(refusal_of(run, server, caller), kind)
     assert partner.calls == ["POST /now"]
 
 
@@ -302,7 +302,7 @@ def test_damaged_result_is_never_replayed(
     run(server.answer(caller, key=KEY))
     (blob,) = blob_files(folder.parent / "blobs")
     flip(blob, 100)
-    assert isinstance(refused(run, server, caller), InternalError)
+    assert isinstance(refusal_of(run, server, caller), InternalError)
     assert partner.calls == ["POST /now"]
 
 
@@ -316,7 +316,7 @@ def test_unavailable_store_costs_the_replay_and_not_the_run(
     shutil.rmtree(blobs)
     blobs.write_text("no folder any more")
     assert isinstance(run(server.answer(caller, key=KEY)).outcome, Completed)
-    assert isinstance(refused(run, server, caller), KeyConflict)
+    assert isinstance(refusal_of(run, server, caller), KeyConflict)
     assert partner.calls == ["POST /now"]
 
 
@@ -361,7 +361,7 @@ def test_lost_run_keeps_its_key(
 def test_voided_stray_frees_its_key(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """An admission nobody was told of was never dispatched: its key is free with its money."""
     run(server.admit(caller, key=KEY))
-    assert isinstance(refused(run, server, caller), StillRunning)
+    assert isinstance(refusal_of(run, server, caller), StillRunning)
     server.now_ns += 61 * 10**9
     assert run(server.queue.end_strays()) == 1
     assert not run(server.answer(caller, run_id="run-2", key=KEY)).is_replay

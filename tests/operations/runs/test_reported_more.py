@@ -19,7 +19,7 @@ def test_charge_stays_at_the_hold_and_the_statement_says_so(
     answer = run(server.answer(caller, "plain-now", {"n": 1}))
     assert answer.charge == 10 * CENT == books.state()["charge"]
     seen = PartnerReportedMore("run-1", "acme/plain-now", "plain", 10 * CENT, 30 * CENT)
-    assert server.observed(PartnerReportedMore) == [seen]
+    assert server.observations_of(PartnerReportedMore) == [seen]
     (event,) = run(statement(server.database, "run-1")).events
     assert (event["kind"], event["attempt"]) == ("more reported than held", 1)
     assert event["detail"] == "0.3 dollars by what was reported, 0.1 charged"
@@ -33,5 +33,5 @@ def test_report_within_the_hold_is_not_observed(
     """A report of at most what was held for, or an unreadable one, is not observed."""
     partner.answers["/now"] = {**DONE, "used": used}
     run(server.answer(caller, "plain-now", {"n": 1}))
-    assert server.observed(PartnerReportedMore) == []
+    assert server.observations_of(PartnerReportedMore) == []
     assert run(statement(server.database, "run-1")).events == []

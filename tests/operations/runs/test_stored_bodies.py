@@ -31,7 +31,7 @@ BODY: Final = {"n": 3, "text": TEXT}
 SENT: Final = b'{"model":"plain-now",' + json.dumps(BODY).encode()[1:]
 
 
-async def settled(server: Server) -> None:
+async def wait_until_deleted(server: Server) -> None:
     """Wait until the server has deleted what it wanted to."""
     await server.executor.drain(5)
     await server.stored.close()
@@ -48,7 +48,7 @@ def test_large_body_waits_as_a_blob_and_is_deleted_with_its_run(
     assert (row["request"], row["request_blob"], row["request_size"]) == (None, file.name, file.stat().st_size)
     assert file.read_bytes() == FIRST.encode() + json.dumps(BODY).encode()
     assert run(claim(server, caller))
-    run(settled(server))
+    run(wait_until_deleted(server))
     assert partner.bodies == [SENT]
     row = books.state(FIRST)
     assert (row["state"], row["charge"]) == ("succeeded", 10 * CENT)
@@ -64,7 +64,7 @@ def test_same_body_of_two_runs_is_two_blobs(
         run(enqueue(server, caller, body=BODY, number=number))
     assert len(blob_files(tmp_path / "blobs")) == 2
     run(server.canceller.cancel(caller, "acme/plain-now", FIRST))
-    run(settled(server))
+    run(wait_until_deleted(server))
     assert len(blob_files(tmp_path / "blobs")) == 1
     assert run(claim(server, caller, 2))
     assert partner.bodies == [SENT]
@@ -82,7 +82,7 @@ def test_synchronous_run_leaves_no_body_behind(
 
     partner.before = look
     run(server.answer(caller, body=BODY))
-    run(settled(server))
+    run(wait_until_deleted(server))
     assert (seen, partner.bodies, blob_files(tmp_path / "blobs")) == ([1], [SENT], [])
 
 
@@ -94,7 +94,7 @@ def test_refused_admission_leaves_no_body_behind(
     poor = new_caller(balance=1 * CENT)
     with pytest.raises(FaultError) as refused:
         run(enqueue(server, poor, body=BODY))
-    run(settled(server))
+    run(wait_until_deleted(server))
     assert isinstance(refused.value.fault, InsufficientCredits)
     assert blob_files(tmp_path / "blobs") == []
 
@@ -113,7 +113,7 @@ def test_run_is_refused_while_the_store_is_away(
         run(enqueue(server, caller, body=BODY))
     assert isinstance(refused.value.fault, ServiceUnavailable)
     assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
-    assert [one.doing for one in server.observed(BlobTrouble)] == ["store a request body"]
+    assert [one.doing for one in server.observations_of(BlobTrouble)] == ["store a request body"]
     run(enqueue(server, caller, number=2))
     assert run(claim(server, caller, 2))
     assert len(partner.bodies) == 1
@@ -129,7 +129,7 @@ def test_takeover_sends_a_large_body_again(
 
     async def take_over() -> int:
         taken = await successor.queue.take_over()
-        await settled(successor)
+        await wait_until_deleted(successor)
         return taken
 
     assert run(take_over()) == 1
@@ -201,11 +201,11 @@ def test_sweep_leaves_the_bodies_of_live_runs_alone(
 
     run(sweep())
     assert [file.name for file in blob_files(tmp_path / "blobs")] == [kept]
-    assert _removed(server.observed(AssetsSwept)) == 1
+    assert _count_removed(server.observations_of(AssetsSwept)) == 1
     books.sql("UPDATE runs SET finished_at = NULL")
 
 
-def _removed(swept: Sequence[AssetsSwept]) -> int:
+def _count_removed(swept: Sequence[AssetsSwept]) -> int:
     return sum(one.blobs for one in swept)
 
 

@@ -14,7 +14,7 @@ from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.operations.runs import watch as watching
 from fairlead.operations.runs.collect import RequestStatus
 from fairlead.operations.runs.watch import WATCHERS_MAX, Watcher
-from operations.queueing import claim, enqueue, made
+from operations.queueing import claim, enqueue, make_run
 from operations.servers import Server
 from storage.queued_runs import run_id
 
@@ -47,7 +47,7 @@ def test_watch_of_a_completed_run_ends_with_one_status(
     server: Server, caller: Caller, watcher: Watcher, run: Run
 ) -> None:
     """One status, and the watch has ended."""
-    run(made(server, caller))
+    run(make_run(server, caller))
     changes = run(watcher.watch(caller, MODEL, FIRST))
     assert run(rest_of(changes)) == [RequestStatus(FIRST, MODEL, QueueStatus.COMPLETED, 1)]
 

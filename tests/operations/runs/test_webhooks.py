@@ -48,7 +48,7 @@ def new_office(guarded: Guarded, run: Run) -> Iterator[MakeOffice]:
     yield make
     for office in made:
         run(office.transport.close())
-        assert office.observed(UnexpectedError) == []
+        assert office.observations_of(UnexpectedError) == []
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def _lab(books: Books) -> None:
     books.open(balance=10_000)
 
 
-def told(receiver: FakePartner) -> Sequence[Request]:
+def messages_of(receiver: FakePartner) -> Sequence[Request]:
     """Return the messages that arrived."""
     return receiver.requests(HOOK, "POST")
 
@@ -73,7 +73,7 @@ def test_receiver_can_verify_its_message(books: Books, office: Office, receiver:
     queue(books, run_id(1), f"{receiver.url}{HOOK}{QUERY}")
     end(books, run_id(1))
     run(office.round())
-    (request,) = told(receiver)
+    (request,) = messages_of(receiver)
     secret = run(office.secrets.show(LAB)).text
     verify(request, secret, office.now // 1000)
     assert request.target == HOOK + QUERY
@@ -96,7 +96,7 @@ def test_receiver_can_verify_its_message(books: Books, office: Office, receiver:
             verify(forged, secret, office.now // 1000)
     office.move(DAY_MS)
     assert run(office.round()) == ()
-    assert [(one.number, one.status, one.delivered) for one in office.observed(WebhookTried)] == [(1, 204, True)]
+    assert [(one.number, one.status, one.delivered) for one in office.observations_of(WebhookTried)] == [(1, 204, True)]
 
 
 def test_failure_message_names_the_bucket(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
@@ -104,7 +104,7 @@ def test_failure_message_names_the_bucket(books: Books, office: Office, receiver
     queue(books, run_id(1), receiver.url + HOOK)
     end(books, run_id(1), charge=0, state=RunState.FAILED, billed=False, reason="content_policy_violation")
     run(office.round())
-    message = json.loads(told(receiver)[0].body)
+    message = json.loads(messages_of(receiver)[0].body)
     assert (message["type"], message["data"]["error_type"]) == ("run.failed", "content_policy_violation")
 
 
@@ -114,7 +114,7 @@ def test_each_workspace_has_its_own_secret(books: Books, office: Office, receive
     queue(books, run_id(1), receiver.url + HOOK, workspace_id="other")
     end(books, run_id(1), workspace_id="other")
     run(office.round())
-    (request,) = told(receiver)
+    (request,) = messages_of(receiver)
     verify(request, run(office.secrets.show("other")).text, office.now // 1000)
     with pytest.raises(NotVerifiedError):
         verify(request, run(office.secrets.show(LAB)).text, office.now // 1000)
@@ -135,8 +135,8 @@ def test_receiver_that_failed_is_asked_again_after_each_pause(
             assert run(office.round()) == ()
             office.move(1)
         assert len(run(office.round())) == 1
-        verify(told(receiver)[-1], secret, office.now // 1000)
-    requests = told(receiver)
+        verify(messages_of(receiver)[-1], secret, office.now // 1000)
+    requests = messages_of(receiver)
     assert {(request.headers["webhook-id"], request.body) for request in requests} == {
         (f"msg_{run_id(1)}", requests[0].body)
     }
@@ -145,7 +145,7 @@ def test_receiver_that_failed_is_asked_again_after_each_pause(
     found = run(office.log.of_run(run_id(1)))
     assert [one.status for one in found.tries] == [500, 302, 429, 201]
     assert found.prospect == Prospect(delivered_at=office.now)
-    assert office.observed(WebhookGivenUp) == []
+    assert office.observations_of(WebhookGivenUp) == []
 
 
 def test_jitter_spreads_receivers_that_are_asked_again(
@@ -170,7 +170,7 @@ def test_receiver_that_is_gone_is_never_asked_again(
     run(office.round())
     office.move(2 * DAY_MS)
     assert run(office.round()) == ()
-    assert office.observed(WebhookGivenUp) == [WebhookGivenUp(run_id(1), 1, 410, None)]
+    assert office.observations_of(WebhookGivenUp) == [WebhookGivenUp(run_id(1), 1, 410, None)]
 
 
 def test_webhook_is_given_up_after_eight_tries(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
@@ -185,7 +185,7 @@ def test_webhook_is_given_up_after_eight_tries(books: Books, office: Office, rec
     found = run(office.log.of_run(run_id(1)))
     assert [one.status for one in found.tries] == [503] * TRIES_MAX
     assert found.prospect == Prospect(gave_up_at=office.now - max(PAUSES_MS))
-    assert [one.number for one in office.observed(WebhookGivenUp)] == [TRIES_MAX]
+    assert [one.number for one in office.observations_of(WebhookGivenUp)] == [TRIES_MAX]
 
 
 @pytest.mark.parametrize(
@@ -265,12 +265,12 @@ def test_crash_between_post_and_record_posts_again_under_the_same_id(
     (due,) = run(office.webhooks.claim(10))
     guarded.refusals = 1
     run(office.webhooks.deliver(due))
-    assert [one.doing for one in office.observed(DatabaseTrouble)] == ["record a webhook"]
+    assert [one.doing for one in office.observations_of(DatabaseTrouble)] == ["record a webhook"]
     office.move(LEASE_MS - 1)
     assert run(office.round()) == ()
     office.move(1)
     assert len(run(office.round())) == 1
-    first, second = told(receiver)
+    first, second = messages_of(receiver)
     assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
     assert [one.status for one in run(office.log.of_run(run_id(1))).tries] == [204]
 
@@ -284,18 +284,18 @@ def test_cancelled_try_is_left_to_the_next_claim(
     queue(books, run_id(1), receiver.url + HOOK)
     end(books, run_id(1))
 
-    async def stopped() -> None:
+    async def stop() -> None:
         (due,) = await office.webhooks.claim(10)
         task = asyncio.create_task(office.webhooks.deliver(due))
-        await wait_until_async(lambda: told(receiver), "the first try")
+        await wait_until_async(lambda: messages_of(receiver), "the first try")
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
 
-    run(stopped())
+    run(stop())
     office.move(LEASE_MS)
     run(office.round())
-    assert len(told(receiver)) == 2
+    assert len(messages_of(receiver)) == 2
     assert run(office.log.of_run(run_id(1))).prospect.delivered_at == office.now
 
 
@@ -311,7 +311,7 @@ def test_posting_survives_an_unavailable_database(
     with pytest.raises(FaultError) as refused:
         run(office.log.of_run(run_id(1)))
     assert isinstance(refused.value.fault, ServiceUnavailable)
-    assert [one.doing for one in office.observed(DatabaseTrouble)] == ["claim webhooks", "forget webhooks"]
+    assert [one.doing for one in office.observations_of(DatabaseTrouble)] == ["claim webhooks", "forget webhooks"]
     assert len(run(office.round())) == 1
 
 
@@ -338,12 +338,12 @@ def test_rotation_leaves_both_secrets_valid_for_a_day(
     end(books, run_id(1))
     run(office.round())
     for secret in (old.text, new.text):
-        verify(told(receiver)[0], secret, office.now // 1000)
+        verify(messages_of(receiver)[0], secret, office.now // 1000)
     office.move(DAY_MS)
     run(office.round())
-    verify(told(receiver)[1], new.text, office.now // 1000)
+    verify(messages_of(receiver)[1], new.text, office.now // 1000)
     with pytest.raises(NotVerifiedError):
-        verify(told(receiver)[1], old.text, office.now // 1000)
+        verify(messages_of(receiver)[1], old.text, office.now // 1000)
 
 
 def test_observations_hold_no_secret(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
@@ -354,7 +354,7 @@ def test_observations_hold_no_secret(books: Books, office: Office, receiver: Fak
     for _ in range(3):
         run(office.round())
         office.move(max(PAUSES_MS))
-    assert len(office.observed(WebhookTried)) == 3
+    assert len(office.observations_of(WebhookTried)) == 3
     said = repr(office.seen)
     for hidden in ("hidden-in-the-query", receiver.url, "whsec_", run(office.secrets.show(LAB)).text[6:]):
         assert hidden not in said

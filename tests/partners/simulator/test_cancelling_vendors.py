@@ -153,7 +153,7 @@ def _at(document: Any, keys: tuple[str, ...]) -> Any:
     return document
 
 
-def _begun(simulator: Any, name: str, fault: str = "") -> Work:
+def _begin(simulator: Any, name: str, fault: str = "") -> Work:
     vendor = _VENDORS[name]
     body = {**vendor.body, "note": f"[[fault:{fault}]]"} if fault else vendor.body
     answer = simulator.client.post(f"/{name}{vendor.submit}", json=body, headers=dict(vendor.headers))
@@ -178,7 +178,7 @@ def busy(start_simulator: Any) -> Iterator[Any]:
 @every_vendor
 def test_queued_work_can_be_cancelled(patient: Any, name: str) -> None:
     """Every one of them cancels what is queued, and says so ever after."""
-    work = _begun(patient, name)
+    work = _begin(patient, name)
     assert work.cancel() // 100 == 2
     assert work.look() == work.vendor.cancelled
     assert work.look() == work.vendor.cancelled
@@ -187,7 +187,7 @@ def test_queued_work_can_be_cancelled(patient: Any, name: str) -> None:
 @every_vendor
 def test_running_work_is_cancelled_or_refused(busy: Any, name: str) -> None:
     """Some cancel what has begun; the others refuse, and the work goes on."""
-    work = _begun(busy, name, "stuck")
+    work = _begin(busy, name, "stuck")
     before = work.look()
     status = work.cancel()
     if work.vendor.stops_running:
@@ -201,7 +201,7 @@ def test_running_work_is_cancelled_or_refused(busy: Any, name: str) -> None:
 @every_vendor
 def test_ended_work_is_not_cancelled(busy: Any, name: str) -> None:
     """Too late is too late: a DELETE that agrees has deleted the work, and everything else leaves it."""
-    work = _begun(busy, name)
+    work = _begin(busy, name)
     before = work.look()
     status = work.cancel()
     if status // 100 == 2:

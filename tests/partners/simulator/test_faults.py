@@ -20,7 +20,7 @@ def prompt(words: str) -> dict[str, Any]:
     return {"model": "gpt-image-2", "prompt": f"a lighthouse {words}", "size": "64x64"}
 
 
-def ended(simulator: Any, submitted: Any) -> Any:
+def poll_to_end(simulator: Any, submitted: Any) -> Any:
     """Poll a BFL task until it ended."""
     return simulator.until(
         lambda: simulator.get(submitted["polling_url"]), lambda document: document["status"] != "Pending"
@@ -93,7 +93,7 @@ def test_stuck_task_never_ends(simulator: Any) -> None:
 @pytest.mark.parametrize(("argument", "status"), [("", 403), (":404", 404)])
 def test_expired_link_no_longer_answers(simulator: Any, argument: str, status: int) -> None:
     """The task ends well, and its link is of no use."""
-    done = ended(simulator, simulator.post(SUBMIT, prompt(f"[[fault:expired-link{argument}]]")).json())
+    done = poll_to_end(simulator, simulator.post(SUBMIT, prompt(f"[[fault:expired-link{argument}]]")).json())
     assert done["status"] == "Ready"
     assert httpx.get(done["result"]["sample"]).status_code == status
 
@@ -102,8 +102,8 @@ def test_words_meet_only_the_call_that_has_them(simulator: Any) -> None:
     """The call before, the poll and the call after are none the worse."""
     failing = simulator.post(SUBMIT, prompt("[[fault:failed]]")).json()
     sound = simulator.post(SUBMIT, prompt("")).json()
-    assert ended(simulator, failing)["status"] == "Error"
-    assert ended(simulator, sound)["status"] == "Ready"
+    assert poll_to_end(simulator, failing)["status"] == "Error"
+    assert poll_to_end(simulator, sound)["status"] == "Ready"
 
 
 def test_words_of_no_fault_are_words(simulator: Any) -> None:
@@ -131,16 +131,16 @@ def test_ordered_fault_may_wait_for_a_path(own_simulator: Any) -> None:
     own_simulator.order("bfl", "server-error", argument=502, path="get_result")
     submitted = own_simulator.post(SUBMIT, prompt("")).json()
     assert own_simulator.get(submitted["polling_url"]).status_code == 502
-    assert ended(own_simulator, submitted)["status"] == "Ready"
+    assert poll_to_end(own_simulator, submitted)["status"] == "Ready"
 
 
 def test_ordered_fault_of_work_waits_for_work(own_simulator: Any) -> None:
     """A poll does not use up a refusal."""
     submitted = own_simulator.post(SUBMIT, prompt("")).json()
     own_simulator.order("bfl", "refused")
-    assert ended(own_simulator, submitted)["status"] == "Ready"
+    assert poll_to_end(own_simulator, submitted)["status"] == "Ready"
     refused = own_simulator.post(SUBMIT, prompt("")).json()
-    assert ended(own_simulator, refused)["status"] == "Request Moderated"
+    assert poll_to_end(own_simulator, refused)["status"] == "Request Moderated"
 
 
 def test_orders_can_be_listed_and_cleared(own_simulator: Any) -> None:

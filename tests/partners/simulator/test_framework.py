@@ -15,7 +15,7 @@ from PIL import Image
 IMAGE = {"prompt": "a lighthouse", "width": 64, "height": 64}
 
 
-def finished(simulator: Any, body: dict[str, Any]) -> Any:
+def submit_and_poll(simulator: Any, body: dict[str, Any]) -> Any:
     """Submit to BFL and poll until it ended."""
     submitted = simulator.post("/bfl/v1/flux-2-pro", body).json()
     document, _ = simulator.until(
@@ -44,7 +44,7 @@ def test_sigterm_is_a_clean_exit(own_simulator: Any) -> None:
 
 def test_result_is_a_real_picture_under_the_callers_own_host(simulator: Any) -> None:
     """Addresses handed out begin with the Host the caller used, and lead to a decodable file."""
-    address = finished(simulator, IMAGE)["result"]["sample"]
+    address = submit_and_poll(simulator, IMAGE)["result"]["sample"]
     assert address.startswith(simulator.url + "/files/")
     answer = httpx.get(address)
     assert answer.headers["content-type"] == "image/jpeg"
@@ -62,7 +62,7 @@ def test_same_file_has_one_address_at_every_poll(simulator: Any) -> None:
 
 def test_range_of_a_file_is_served(simulator: Any) -> None:
     """One part, an open end, a suffix, and a range beyond the end."""
-    address = finished(simulator, IMAGE)["result"]["sample"]
+    address = submit_and_poll(simulator, IMAGE)["result"]["sample"]
     whole = httpx.get(address).content
     part = httpx.get(address, headers={"range": "bytes=2-5"})
     assert (part.status_code, part.content) == (206, whole[2:6])

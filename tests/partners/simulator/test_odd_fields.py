@@ -72,7 +72,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(part, (*path, name))
 
 
-def replaced(body: Any, path: tuple[Any, ...], value: Any) -> Any:
+def replace(body: Any, path: tuple[Any, ...], value: Any) -> Any:
     """Return a copy with another value in one place."""
     if not path:
         return value
@@ -113,7 +113,7 @@ def test_odd_fields_never_break_the_simulator(instant: Any, path: str) -> None:
     assert instant.post(path, BODIES[path], **key).status_code in {200, 201}
     for place in places(BODIES[path]):
         for value in ODD:
-            body = replaced(BODIES[path], place, value)
+            body = replace(BODIES[path], place, value)
             answer = instant.post(path, body, **key)
             assert answer.status_code < 500, (body, answer.text)
             if answer.status_code < 300 and answer.headers["content-type"] == "application/json":

@@ -309,7 +309,7 @@ class Partner:
             return self.client.get(path, headers=headers)
         return self.client.post(path, json=self.facts.asks(id_), headers=headers)
 
-    def ended(self, answer: httpx.Response) -> httpx.Response:
+    def poll_to_end(self, answer: httpx.Response) -> httpx.Response:
         """Poll a submitted task until it says something new after it was running."""
         assert answer.status_code == self.facts.accepted, answer.text
         id_ = at(answer.json(), self.facts.id)
@@ -320,14 +320,14 @@ class Partner:
         """Submit with a fault and return the answer that tells of it, be it the first or the last."""
         answer = self.submit(fault)
         is_accepted = answer.status_code == self.facts.accepted and at(answer.json(), self.facts.id)
-        return self.ended(answer) if is_accepted else answer
+        return self.poll_to_end(answer) if is_accepted else answer
 
 
 @POLLED
 def test_task_is_done_in_time(simulator: Any, name: str) -> None:
     """A submitted task is done after its time, with a file that can be fetched."""
     partner = Partner(simulator.client, name)
-    ended = partner.ended(partner.submit())
+    ended = partner.poll_to_end(partner.submit())
     assert at(ended.json(), partner.facts.status) == partner.facts.done, ended.text
     if partner.facts.link:
         file = simulator.client.get(at(ended.json(), partner.facts.link))
@@ -341,7 +341,7 @@ def test_finished_task_keeps_its_address(simulator: Any, name: str) -> None:
     partner = Partner(simulator.client, name)
     submitted = partner.submit()
     id_, link = at(submitted.json(), partner.facts.id), partner.facts.link or "id"
-    assert at(partner.ended(submitted).json(), link) == at(partner.poll(id_).json(), link)
+    assert at(partner.poll_to_end(submitted).json(), link) == at(partner.poll(id_).json(), link)
 
 
 @POLLED
@@ -370,7 +370,7 @@ def test_task_fails_in_the_vendors_own_words(simulator: Any, name: str) -> None:
 def test_stuck_task_never_ends(simulator: Any, name: str) -> None:
     """A stuck task is still pending after the time others take."""
     partner = Partner(simulator.client, name)
-    answer = partner.ended(partner.submit("stuck"))
+    answer = partner.poll_to_end(partner.submit("stuck"))
     assert at(answer.json(), partner.facts.status) not in (None, partner.facts.done), answer.text
 
 
@@ -409,7 +409,7 @@ def test_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
 def test_expired_link_is_a_success_that_cannot_be_fetched(simulator: Any, name: str) -> None:
     """The task is done, the file is gone."""
     partner = Partner(simulator.client, name)
-    ended = partner.ended(partner.submit("expired-link"))
+    ended = partner.poll_to_end(partner.submit("expired-link"))
     assert at(ended.json(), partner.facts.status) == partner.facts.done
     if partner.facts.link:
         assert simulator.client.get(at(ended.json(), partner.facts.link)).status_code == 403

@@ -49,7 +49,7 @@ def groups(request: pytest.FixtureRequest) -> Iterator[ControlGroups | None]:
     yield found
 
 
-def _started(place: Place, code: str, groups: ControlGroups | None = None, memory: int = 0) -> "_Started":
+def _start(place: Place, code: str, groups: ControlGroups | None = None, memory: int = 0) -> "_Started":
     return _Started(subprocess.Popen(command(place.policy(), code), stdout=subprocess.PIPE, text=True), groups, memory)
 
 
@@ -82,7 +82,7 @@ def _end_of(processes: list[psutil.Process]) -> list[psutil.Process]:
     return alive
 
 
-def _named(place: Place) -> list[int]:
+def _survivors(place: Place) -> list[int]:
     """The processes that were started for a place and still live after a while."""
     until = time.monotonic() + 20
     while (living := _living(place)) and time.monotonic() < until:
@@ -98,17 +98,17 @@ def _living(place: Place) -> list[int]:
 
 def test_processes_that_hide_end_with_a_killed_one(place: Place, groups: ControlGroups | None) -> None:
     """They have sessions of their own and lost their parents, and are found all the same."""
-    started = _started(place, _HIDE + "\n    print('ready', flush=True)\n    time.sleep(60)", groups)
+    started = _start(place, _HIDE + "\n    print('ready', flush=True)\n    time.sleep(60)", groups)
     assert started.said == "ready"
     assert len(started.below) == 3
     started.kill()
     assert _end_of(started.below) == []
-    assert _named(place) == []
+    assert _survivors(place) == []
 
 
 def test_processes_that_hide_end_with_one_that_ends_by_itself(place: Place, groups: ControlGroups | None) -> None:
     """Nobody asked it to: what it leaves comes to the server, which knows it by its filter."""
-    started = _started(place, _HIDE + "\n    print('ready', flush=True)\n    time.sleep(0.5)\n    os._exit(0)", groups)
+    started = _start(place, _HIDE + "\n    print('ready', flush=True)\n    time.sleep(0.5)\n    os._exit(0)", groups)
     assert len(started.below) == 3
     started.process.wait(20)
     started.tree.clear()
@@ -132,10 +132,10 @@ def test_processes_that_multiply_are_ended(place: Place, groups: ControlGroups |
     print("ready", flush=True)
     time.sleep(60)
     """
-    started = _started(place, code, groups)
+    started = _start(place, code, groups)
     started.kill()
     assert _end_of(started.below) == []
-    assert _named(place) == []
+    assert _survivors(place) == []
 
 
 def test_orphans_are_only_what_confined_processes_leave() -> None:
@@ -162,7 +162,7 @@ def test_memory_of_all_processes_counts(place: Place) -> None:
     print("ready", flush=True)
     time.sleep(60)
     """
-    started = _started(place, code, memory=300 << 20)
+    started = _start(place, code, memory=300 << 20)
     try:
         usage = started.tree.usage()
         assert usage.processes == 4
@@ -178,7 +178,7 @@ def test_every_look_sees_the_whole_tree_and_reads_strangers_once(place: Place) -
     """What has hidden since the first look is seen by the next; our own parent was read by the first alone."""
     watch = FamilyWatch()
     assert {os.getpid(), os.getppid()} <= watch.look().keys()
-    started = _started(place, _HIDE + "\n    print('ready', flush=True)\n    time.sleep(60)")
+    started = _start(place, _HIDE + "\n    print('ready', flush=True)\n    time.sleep(60)")
     try:
         for _ in range(2):
             seen = watch.look()
@@ -206,14 +206,14 @@ def test_tree_that_takes_too_much_is_ended(place: Place, memory: int, threads: i
     print("", flush=True)
     time.sleep(60)
     """
-    started = _started(place, code, memory=memory << 20)
+    started = _start(place, code, memory=memory << 20)
 
-    async def watched() -> None:
+    async def watch_and_end() -> None:
         watching = asyncio.ensure_future(watch_trees())
         await asyncio.to_thread(started.process.wait, 30)
         watching.cancel()
 
-    asyncio.run(watched())
+    asyncio.run(watch_and_end())
     started.tree.clear()
     assert started.tree.ran_out_of_memory == bool(memory)
     assert (started.tree.reason is None) == bool(memory)

@@ -60,7 +60,7 @@ def test_caller_knows_which_keys_its_workspace_has(books: Books) -> None:
     books.open(id_="other-id")
     books.do(lambda c: workspaces.create_key(c, new_key()))
 
-    def known() -> list[frozenset[str]]:
+    def find_callers() -> list[frozenset[str]]:
         found: list[Caller] = [
             books.do(lambda c: workspaces.caller_by_key(c, "digest-of-key-1")),
             books.do(lambda c: workspaces.caller_by_workspace(c, LAB, "ada", Patterns())),
@@ -68,9 +68,9 @@ def test_caller_knows_which_keys_its_workspace_has(books: Books) -> None:
         return [caller.own_keys for caller in found]
 
     put(books, sealed_key("acme", "other-id"))
-    assert known() == [frozenset()] * 2
+    assert find_callers() == [frozenset()] * 2
     for provider in ("acme", "b.c_d-e"):
         put(books, sealed_key(provider))
-    assert known() == [frozenset({"acme", "b.c_d-e"})] * 2
+    assert find_callers() == [frozenset({"acme", "b.c_d-e"})] * 2
     books.do(lambda c: provider_keys.delete_key(c, LAB, "acme"))
-    assert known() == [frozenset({"b.c_d-e"})] * 2
+    assert find_callers() == [frozenset({"b.c_d-e"})] * 2

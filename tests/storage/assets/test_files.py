@@ -49,7 +49,7 @@ def _labs(books: Books) -> None:
     books.open(id_=OTHER)
 
 
-def added(books: Books, new: WorkflowFile) -> str:
+def add(books: Books, new: WorkflowFile) -> str:
     """Add a file and return its name."""
     name: str = books.do(lambda c: add_file(c, new)).name
     return name
@@ -58,7 +58,7 @@ def added(books: Books, new: WorkflowFile) -> str:
 @pytest.mark.req("C-02")
 def test_other_bytes_under_a_used_name_get_a_number(books: Books) -> None:
     """Same name, same bytes: the same file. Other bytes: a number more each time, and the same again for the same."""
-    assert [added(books, file(blob)) for blob in (ONE, ONE, TWO, THREE, TWO, ONE)] == [
+    assert [add(books, file(blob)) for blob in (ONE, ONE, TWO, THREE, TWO, ONE)] == [
         "photo.png", "photo.png", "photo (1).png", "photo (2).png", "photo (1).png", "photo.png",
     ]  # fmt: skip
     assert len(books.rows("SELECT id FROM workflow_files")) == 3
@@ -66,16 +66,16 @@ def test_other_bytes_under_a_used_name_get_a_number(books: Books) -> None:
 
 def test_number_that_somebody_chose_is_in_use(books: Books) -> None:
     """A name a caller chose is in use like any other, and another name of the same bytes is not a name of these."""
-    assert added(books, file(THREE, "photo (1).png")) == "photo (1).png"
-    assert added(books, file(TWO, "photo (copy).png")) == "photo (copy).png"
-    assert added(books, file(ONE)) == "photo.png"
-    assert added(books, file(TWO)) == "photo (2).png"
+    assert add(books, file(THREE, "photo (1).png")) == "photo (1).png"
+    assert add(books, file(TWO, "photo (copy).png")) == "photo (copy).png"
+    assert add(books, file(ONE)) == "photo.png"
+    assert add(books, file(TWO)) == "photo (2).png"
 
 
 def test_each_kind_and_workspace_has_its_own_names(books: Books) -> None:
     """A name is of one workspace and one kind."""
     for new in (file(ONE), file(TWO, kind="temp"), file(THREE, workspace_id=OTHER)):
-        assert added(books, new) == "photo.png"
+        assert add(books, new) == "photo.png"
     assert books.do(lambda c: find_file(c, LAB, "temp", "photo.png", NOW)).blob == TWO
     assert books.do(lambda c: find_file(c, LAB, "output", "photo.png", NOW)) is None
     assert books.do(lambda c: find_content(c, LAB, THREE, NOW)) is None
@@ -99,14 +99,14 @@ def test_file_is_found_by_name_before_content(books: Books) -> None:
     books.do(lambda c: put_file(c, file(TWO, "b.png", kind="output", expires_at=NOW + 1)))
     books.do(lambda c: put_file(c, file(THREE, f"{ONE}.png")))
 
-    def found(name: str, kind: str | None = None, content: str | None = None, at: int = NOW) -> str | None:
+    def find_reference(name: str, kind: str | None = None, content: str | None = None, at: int = NOW) -> str | None:
         reference = FileReference(name, kind, content)
         meant = books.do(lambda c: find_referenced(c, LAB, reference, "input", at))
         return None if meant is None else str(meant.blob)
 
-    assert (found("a.png"), found("b.png"), found("b.png", "output")) == (ONE, None, TWO)
-    assert (found(f"{ONE}.png", None, ONE), found(f"blake3:{ONE}", None, ONE)) == (THREE, ONE)
-    assert (found("x", None, TWO), found("x", None, TWO, NOW + 1)) == (TWO, None)
+    assert (find_reference("a.png"), find_reference("b.png"), find_reference("b.png", "output")) == (ONE, None, TWO)
+    assert (find_reference(f"{ONE}.png", None, ONE), find_reference(f"blake3:{ONE}", None, ONE)) == (THREE, ONE)
+    assert (find_reference("x", None, TWO), find_reference("x", None, TWO, NOW + 1)) == (TWO, None)
 
 
 def test_expired_file_frees_its_name(books: Books) -> None:
@@ -114,8 +114,8 @@ def test_expired_file_frees_its_name(books: Books) -> None:
     books.do(lambda c: put_file(c, file(ONE, kind="temp", expires_at=NOW)))
     assert books.do(lambda c: find_file(c, LAB, "temp", "photo.png", NOW)) is None
     assert books.do(lambda c: list_names(c, LAB, "temp", NOW, 10)) == []
-    assert added(books, file(TWO, kind="temp", expires_at=NOW + 5)) == "photo.png"
-    assert added(books, file(TWO, kind="temp", expires_at=NOW + 9)) == "photo.png"
+    assert add(books, file(TWO, kind="temp", expires_at=NOW + 5)) == "photo.png"
+    assert add(books, file(TWO, kind="temp", expires_at=NOW + 9)) == "photo.png"
     assert books.do(lambda c: find_file(c, LAB, "temp", "photo.png", NOW + 8)).blob == TWO
 
 
@@ -142,12 +142,12 @@ def test_concurrent_uploads_get_different_names(database: Database, run: Run) ->
 def test_outputs_are_numbered_by_kind_and_beginning(books: Books) -> None:
     """Numbers of outputs go on, each kind and beginning by itself, and pass over names that are in use."""
 
-    def taken(beginning: str = "picture", kind: str = "output") -> str:
+    def take(beginning: str = "picture", kind: str = "output") -> str:
         name: str = books.do(lambda c: take_output_name(c, LAB, kind, beginning, "png", NOW))
         return name
 
     books.do(lambda c: put_file(c, file(ONE, "picture_00002_.png", kind="output")))
-    assert [taken(), taken(), taken("other"), taken(kind="temp")] == [
+    assert [take(), take(), take("other"), take(kind="temp")] == [
         "picture_00001_.png", "picture_00003_.png", "other_00001_.png", "picture_00001_.png",
     ]  # fmt: skip
 
@@ -190,7 +190,7 @@ def test_blob_of_a_live_file_counts_as_named(books: Books) -> None:
 def test_numbers_of_previews_are_forgotten_with_the_newest_of_them(books: Books) -> None:
     """A beginning is numbered from 1 again once its newest preview has expired; numbers of outputs are never reused."""
 
-    def made(kind: str, expires_at: int, beginning: str = "a_b") -> str:
+    def make(kind: str, expires_at: int, beginning: str = "a_b") -> str:
         name: str = books.do(lambda c: take_output_name(c, LAB, kind, beginning, "png", NOW))
         books.do(lambda c: put_file(c, file(ONE, name, kind=kind, expires_at=expires_at)))
         return name
@@ -200,17 +200,17 @@ def test_numbers_of_previews_are_forgotten_with_the_newest_of_them(books: Books)
         rows = books.rows("SELECT kind, beginning, last FROM file_numbers ORDER BY kind, beginning")
         return [(row["kind"], row["beginning"], row["last"]) for row in rows]
 
-    assert [made("temp", NOW + 1), made("temp", NOW + 5)] == ["a_b_00001_.png", "a_b_00002_.png"]
-    made("temp", NOW + 9, "other")
-    made("output", NOW + 1)
+    assert [make("temp", NOW + 1), make("temp", NOW + 5)] == ["a_b_00001_.png", "a_b_00002_.png"]
+    make("temp", NOW + 9, "other")
+    make("output", NOW + 1)
     assert forget(NOW + 2) == [("output", "a_b", 1), ("temp", "a_b", 2), ("temp", "other", 1)]
     assert forget(NOW + 5) == [("output", "a_b", 1), ("temp", "other", 1)]
-    assert made("temp", NOW + 9) == "a_b_00001_.png"
+    assert make("temp", NOW + 9) == "a_b_00001_.png"
 
 
 def test_pattern_in_a_name_is_taken_literally(books: Books) -> None:
     """Percent signs and underscores in a name are just that when names like it are looked for."""
-    kept = [added(books, file(ONE, name)) for name in ("a%.png", "abc (1).png")]
+    kept = [add(books, file(ONE, name)) for name in ("a%.png", "abc (1).png")]
     assert kept == ["a%.png", "abc (1).png"]
-    assert added(books, file(TWO, "a%.png")) == "a% (1).png"
-    assert added(books, replace(file(ONE, "abc.png"))) == "abc.png"
+    assert add(books, file(TWO, "a%.png")) == "a% (1).png"
+    assert add(books, replace(file(ONE, "abc.png"))) == "abc.png"

@@ -35,7 +35,7 @@ def _labs(books: Books) -> None:
     books.open(id_=OTHER)
 
 
-def added(books: Books, new: WorkflowFile) -> WorkflowFile:
+def add(books: Books, new: WorkflowFile) -> WorkflowFile:
     """Add an asset that there was not."""
     kept: AddedFile = books.do(lambda c: add_asset(c, new))
     assert kept.is_new
@@ -54,7 +54,7 @@ def ends(books: Books) -> None:
     books.do(lambda c: write_job_entries(c, [JobCancel("job", LAB, NOW + 5, NOW + 100)]))
 
 
-def found(books: Books, id_: str, workspace_id: str = LAB, now: int = NOW) -> bool:
+def has_asset(books: Books, id_: str, workspace_id: str = LAB, now: int = NOW) -> bool:
     """Whether a workspace has an asset."""
     return id_ in books.do(lambda c: find_assets(c, workspace_id, [id_, "none"], now))
 
@@ -62,11 +62,11 @@ def found(books: Books, id_: str, workspace_id: str = LAB, now: int = NOW) -> bo
 @pytest.mark.req("J-14")
 def test_needed_asset_cannot_be_deleted(books: Books) -> None:
     """A job that has not ended keeps what it names, once or twice; when it has ended, nothing does."""
-    one = added(books, asset())
+    one = add(books, asset())
     needing(books, one.id, one.id)
     delete = partial(delete_asset, workspace_id=LAB, asset_id=one.id, now=NOW)
     assert books.do(delete) is False
-    assert found(books, one.id)
+    assert has_asset(books, one.id)
     ends(books)
     assert books.do(delete) is True
     assert books.do(delete) is None
@@ -75,22 +75,22 @@ def test_needed_asset_cannot_be_deleted(books: Books) -> None:
 @pytest.mark.req("J-14")
 def test_needed_asset_does_not_expire(books: Books) -> None:
     """What a live job names is kept past its time, with its bytes, and gives its name to nobody."""
-    one, two = added(books, asset(expires_at=NOW + 10)), added(books, asset(TWO, "b.png", expires_at=NOW + 10))
+    one, two = add(books, asset(expires_at=NOW + 10)), add(books, asset(TWO, "b.png", expires_at=NOW + 10))
     needing(books, one.id)
     assert books.do(lambda c: delete_expired(c, NOW + 10, 5)) == 1
-    assert not found(books, one.id, now=NOW + 10)
+    assert not has_asset(books, one.id, now=NOW + 10)
     assert books.rows("SELECT id FROM workflow_files") == [{"id": one.id}]
-    assert added(books, asset(TWO, created_at=NOW + 20)).name == "a (1).png"
+    assert add(books, asset(TWO, created_at=NOW + 20)).name == "a (1).png"
     assert books.do(lambda c: named_blobs(c, [one.blob], NOW + 20)) == {one.blob}
     ends(books)
     assert books.do(lambda c: delete_expired(c, NOW + 10, 5)) == 1
-    assert not found(books, two.id)
+    assert not has_asset(books, two.id)
 
 
 @pytest.mark.req("J-14")
 def test_forgotten_job_needs_no_files(books: Books) -> None:
     """The files that a job names are released when the job is forgotten."""
-    needing(books, added(books, asset()).id)
+    needing(books, add(books, asset()).id)
     ends(books)
     assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + 100, 5)).count == 1
     assert books.rows("SELECT * FROM job_files") == []
@@ -99,30 +99,30 @@ def test_forgotten_job_needs_no_files(books: Books) -> None:
 @pytest.mark.req("J-14")
 def test_asset_of_another_workspace_is_unknown(books: Books) -> None:
     """Neither ids nor bytes of another workspace are known, nor can they be deleted."""
-    one = added(books, asset(ONE))
-    assert not found(books, one.id, OTHER)
+    one = add(books, asset(ONE))
+    assert not has_asset(books, one.id, OTHER)
     assert books.do(lambda c: add_asset_of(c, asset(ONE, "", workspace_id=OTHER))) is None
     assert books.do(lambda c: delete_asset(c, OTHER, one.id, NOW)) is None
-    assert found(books, one.id)
+    assert has_asset(books, one.id)
 
 
 @pytest.mark.req("J-14")
 def test_asset_of_known_bytes_takes_what_is_known_of_them(books: Books) -> None:
     """It takes what is known of the bytes, and the name where it has none; expired bytes are not known."""
-    one = added(books, asset(ONE, size=77, expires_at=NOW + 10))
+    one = add(books, asset(ONE, size=77, expires_at=NOW + 10))
     kept, is_new, is_known = books.do(lambda c: add_asset_of(c, asset(ONE, "", size=0)))
     assert (kept.id, kept.expires_at, is_new, is_known) == (one.id, None, False, True)
     kept, is_new, _ = books.do(lambda c: add_asset_of(c, asset(ONE, "b.png", size=0, tags='["t"]')))
     assert (kept.name, kept.size, kept.tags, is_new) == ("b.png", 77, '["t"]', True)
-    added(books, asset(TWO, "c.png", expires_at=NOW + 10))
+    add(books, asset(TWO, "c.png", expires_at=NOW + 10))
     assert books.do(lambda c: add_asset_of(c, asset(TWO, "d.png", created_at=NOW + 10))) is None
 
 
 @pytest.mark.req("J-14")
 def test_replaced_asset_is_not_found(books: Books) -> None:
     """A file that another one replaces is no longer an asset: its bytes are not those of the new one."""
-    one = added(books, asset(ONE, path="x/a.png", tags='["t"]'))
+    one = add(books, asset(ONE, path="x/a.png", tags='["t"]'))
     two = asset(TWO)
     books.do(lambda c: put_file(c, two))
-    assert not found(books, one.id)
+    assert not has_asset(books, one.id)
     assert books.do(lambda c: find_assets(c, LAB, [two.id], NOW))[two.id] == two

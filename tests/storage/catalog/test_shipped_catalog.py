@@ -63,7 +63,7 @@ def _is_of(model: Model, path: Path) -> bool:
     return max((name for name in names if f"{path.stem}.".startswith(f"{name}.")), key=len, default="") == model.name
 
 
-def priced(model: Model, body: dict[str, Any]) -> Pricing:
+def priced_places(model: Model, body: dict[str, Any]) -> Pricing:
     """Return what the prices of a model look at in a body."""
     schema = model.input_schema
     operation = model.billed_operation(body, model.operation(body))
@@ -128,7 +128,7 @@ def test_charge_of_the_shipped_catalog_stays_within_its_hold_and_its_estimate(
     data: st.DataObject, model: Model, leg: Leg
 ) -> None:
     """Whatever is asked for and reported, no charge is below zero or passes its hold, and an exact price is charged."""
-    asked = priced(model, data.draw(bodies(samples_of(model))))
+    asked = priced_places(model, data.draw(bodies(samples_of(model))))
     answer, headers = data.draw(answers(leg))
     for card in leg.rate_cards:
         told, held = estimate(card, asked), quote(card, asked)
@@ -151,7 +151,7 @@ def test_every_sample_costs_something(model: Model, leg: Leg) -> None:
         if leg.call(model.operation(body).name) is None:
             continue
         for card in leg.rate_cards:
-            assert quote(card, priced(model, body)).amount > 0, body
+            assert quote(card, priced_places(model, body)).amount > 0, body
 
 
 @pytest.mark.req("R-12")

@@ -13,7 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from databases import opened
+from databases import opened_database
 from fairlead.domain.runs.entries import EarlierWork, KeptResult, KeyUsed, LiveRun, Verdict
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
@@ -38,7 +38,7 @@ from storage.bookings import admission, failure, key
 
 
 async def _migrate_twice(url: str) -> tuple[str | None, str | None, str | None]:
-    async with opened(url) as database:
+    async with opened_database(url) as database:
         first, second = await migrate(database), await migrate(database)
         return first, second, (await database.read(schema_state)).revision
 
@@ -75,7 +75,7 @@ def test_migrations_make_the_tables_the_code_expects(
         return list(compare_metadata(context, metadata))
 
     async def compare() -> list[object]:
-        async with opened(empty_database_url) as database:
+        async with opened_database(empty_database_url) as database:
             return await database.write(differences)
 
     assert asyncio.run(compare()) == []
@@ -85,7 +85,7 @@ def test_migrated_database_has_every_table(database_url: str) -> None:
     """The migrated database has every table of the code, and those that say which revision it is at."""
 
     async def names() -> list[str]:
-        async with opened(database_url) as database:
+        async with opened_database(database_url) as database:
             return await database.read(lambda c: inspect(c).get_table_names())
 
     assert set(asyncio.run(names())) == {*metadata.tables, REVISION_TABLE, COMPATIBILITY_TABLE}
@@ -100,7 +100,7 @@ def test_failed_migration_leaves_nothing_behind(empty_database_url: str, way: Ca
         raise RuntimeError("power cut")
 
     async def fail_and_look() -> list[str]:
-        async with opened(empty_database_url) as database:
+        async with opened_database(empty_database_url) as database:
             with pytest.raises(RuntimeError, match="power cut"):
                 await database.write(fail_after)
             return await database.read(lambda c: inspect(c).get_table_names())
@@ -112,7 +112,7 @@ def test_servers_that_start_at_once_migrate_once(empty_database_url: str) -> Non
     """The second waits for the first and finds everything done."""
 
     async def start(url: str) -> str | None:
-        async with opened(url) as database:
+        async with opened_database(url) as database:
             await migrate(database)
             return (await database.read(schema_state)).revision
 
@@ -156,7 +156,7 @@ def test_runs_of_the_previous_version_live_through_the_migration(empty_database_
             connection.execute(text(statement), values)
 
     async def go_on() -> tuple[list[LiveRun], list[list[dict[str, Any]]]]:
-        async with opened(empty_database_url) as database:
+        async with opened_database(empty_database_url) as database:
             await database.write(fill)
             assert await migrate(database) == "0001"
             wrong = [await database.read(ledger.disagreements)]
@@ -225,7 +225,7 @@ def test_keys_and_results_are_told_again_after_the_migration(empty_database_url:
     calls = [admission(f"new-{n}", key=key(f"key-{n}", f"call-{n}", 9999), created_at=10) for n in (1, 2, 3, 4, 5, 6)]
 
     async def go_on() -> tuple[list[Verdict], dict[str, EndedRun | None], list[int], set[str]]:
-        async with opened(empty_database_url) as database:
+        async with opened_database(empty_database_url) as database:
             await database.write(fill)
             assert await migrate(database) == "0019"
             verdicts = (await database.write(lambda c: write_entries(c, calls))).verdicts

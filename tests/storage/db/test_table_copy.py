@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, func, select
 
 from conftest import Run
-from databases import Postgres, opened
+from databases import Postgres, opened_database
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.schema import metadata, storage_usage
 from fairlead.storage.db.snapshots import Snapshot, open_snapshot
@@ -117,7 +117,7 @@ def test_copy_has_the_rows_of_its_source(database: Database, database_url: str, 
 
     async def copy() -> None:
         await database.write(_fill)
-        async with opened(other_url) as other:
+        async with opened_database(other_url) as other:
             assert await other.read(filled_table) is None
             async with open_snapshot(database_url) as snapshot:
                 copied = await _copy(snapshot, other)

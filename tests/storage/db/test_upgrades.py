@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from click.testing import CliRunner
 from sqlalchemy import Connection, event, inspect, text
 
-from databases import Postgres, opened
+from databases import Postgres, opened_database
 from fairlead.cli import commands, main
 from fairlead.storage.db import migrate as migrations
 from fairlead.storage.db.migrate import (
@@ -74,7 +74,7 @@ def _as_left_by_0024(connection: Connection) -> None:
     connection.execute(text(f"ALTER TABLE {REVISION_TABLE} RENAME TO {COMPATIBILITY_TABLE}"))
 
 
-def _executed(connection: Connection, revision: str) -> list[str]:
+def _execute(connection: Connection, revision: str) -> list[str]:
     """Run one revision, and return its statements."""
     statements: list[str] = []
 
@@ -132,13 +132,13 @@ def test_index_of_a_table_of_the_same_revision_restricts_nobody() -> None:
 def test_revisions_since_0024_only_add(empty_database_url: str) -> None:
     """On both databases no statement of theirs breaks a server of the version before, but where a release says so."""
 
-    async def found() -> dict[str, list[str]]:
-        async with opened(empty_database_url) as database:
+    async def read_state() -> dict[str, list[str]]:
+        async with opened_database(empty_database_url) as database:
             await database.write(partial(_upgrade_to, revision=_FIRST))
-            executed = {revision: await database.write(partial(_executed, revision=revision)) for revision in _LATER}
+            executed = {revision: await database.write(partial(_execute, revision=revision)) for revision in _LATER}
             return {revision: list(_breaks_servers_before(statements)) for revision, statements in executed.items()}
 
-    breaking = {(revision, sql) for revision, statements in asyncio.run(found()).items() for sql in statements}
+    breaking = {(revision, sql) for revision, statements in asyncio.run(read_state()).items() for sql in statements}
     assert {one for one in breaking if not any(one[0] == a and one[1].startswith(b) for a, b in _CONTRACTED)} == set()
 
 
@@ -151,7 +151,7 @@ def test_database_of_0024_is_brought_to_head_and_stays_usable_for_it(empty_datab
     """A server of 0024 finds its own revision where it looks for it, and this version the one it has made."""
 
     async def go() -> tuple[str | None, str, Any]:
-        async with opened(empty_database_url) as database:
+        async with opened_database(empty_database_url) as database:
             await database.write(_as_left_by_0024)
             before = await migrate(database)
             seen = await database.read(
@@ -172,7 +172,7 @@ def test_upgrade_gives_way_to_a_server_that_holds_one_table_and_needs_another(
     """Neither is ended as the victim of a deadlock: the server's transaction is committed, then the upgrade is made."""
 
     async def go(url: str) -> str | None:
-        async with opened(url) as database:
+        async with opened_database(url) as database:
             await database.write(_as_left_by_0024)
             server = await asyncpg.connect(url)
             try:
@@ -195,7 +195,7 @@ def _at(url: str, table: str, revision: str) -> None:
     statement = text(f"UPDATE {table} SET version_num = '{revision}'")  # noqa: S608 -- names of ours
 
     async def write() -> None:
-        async with opened(url) as database:
+        async with opened_database(url) as database:
             await database.write(lambda c: c.execute(statement).close())
 
     asyncio.run(write())
@@ -235,7 +235,7 @@ def test_database_that_a_later_version_has_taken_from_is_refused(
     assert "Traceback" not in str(failed.value)
 
     async def state() -> tuple[Any, list[str]]:
-        async with opened(database_url) as database:
+        async with opened_database(database_url) as database:
             with pytest.raises(NewerDatabaseError):
                 await migrate(database)
             return await database.read(schema_state), await database.read(lambda c: inspect(c).get_table_names())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
 from conftest import Run
-from databases import opened
+from databases import opened_database
 from fairlead.domain.jobs.entries import Claimed, JobEntry, JobProgress, Moved, NewEvent, Submitted
 from fairlead.domain.jobs.faults import DuplicateJob
 from fairlead.domain.jobs.jobs import Job
@@ -27,8 +27,8 @@ from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import WrittenJobs, write_job_entries
 from fairlead.storage.jobs.ids import find_known_as
 from storage.bookings import LAB, NOW, SERVER, Books
-from storage.jobs.test_jobs import OTHER, cancel, claim, ending, states, submission, verdicts, written
-from storage.plans import traced
+from storage.jobs.test_jobs import OTHER, cancel, claim, ending, states, submission, verdicts, write
+from storage.plans import trace
 
 pytestmark = pytest.mark.req("C-04", "C-13")
 
@@ -43,7 +43,7 @@ def books(books: Books) -> Books:
     return books
 
 
-def found(books: Books, workspace_id: str, public_id: str) -> Job | None:
+def find(books: Books, workspace_id: str, public_id: str) -> Job | None:
     """Return the job that callers of a workspace know by an id."""
     job: Job | None = books.do(lambda c: jobs.find_job(c, workspace_id, public_id, whole=False))
     return job
@@ -53,7 +53,7 @@ def test_id_chosen_by_another_workspace_is_free(books: Books) -> None:
     """Both have a job of that id, in one batch or in two, and each finds its own."""
     both = verdicts(books, submission("a", chosen_id=CHOSEN), submission("b", OTHER, chosen_id=CHOSEN))
     assert both == [Submitted(1, JobState.RELEASED)] * 2
-    mine, theirs = found(books, LAB, CHOSEN), found(books, OTHER, CHOSEN)
+    mine, theirs = find(books, LAB, CHOSEN), find(books, OTHER, CHOSEN)
     assert mine is not None
     assert theirs is not None
     assert [(job.id, job.public_id, job.workspace_id) for job in (mine, theirs)] == [
@@ -74,11 +74,11 @@ def test_id_is_used_once_in_a_workspace(books: Books) -> None:
 
 def test_own_id_of_a_job_with_a_chosen_one_is_unknown(books: Books) -> None:
     """Nobody was told of it, so that it finds nothing, and may be chosen as any other."""
-    written(books, submission("a", chosen_id=CHOSEN))
-    assert found(books, LAB, "a") is None
+    write(books, submission("a", chosen_id=CHOSEN))
+    assert find(books, LAB, "a") is None
     assert books.do(lambda c: find_known_as(c, [(LAB, "a"), (OTHER, CHOSEN)])) == []
     assert verdicts(books, submission("b", chosen_id="a")) == [Submitted(2, JobState.PARKED)]
-    known = [found(books, LAB, public_id) for public_id in (CHOSEN, "a", "b")]
+    known = [find(books, LAB, public_id) for public_id in (CHOSEN, "a", "b")]
     assert [job and job.id for job in known] == ["a", "b", None]
 
 
@@ -90,7 +90,7 @@ def test_jobs_of_one_chosen_id_are_kept_apart(books: Books) -> None:
     """Progress, cancelling, the end, labels and lists are the job's alone; verdicts tell it by its public id."""
     labels = {"project": "x"}
     for job_id, workspace_id in (("a", LAB), ("b", OTHER)):
-        written(books, submission(job_id, workspace_id, chosen_id=CHOSEN, labels=labels, server_id=SERVER))
+        write(books, submission(job_id, workspace_id, chosen_id=CHOSEN, labels=labels, server_id=SERVER))
     event = NewEvent(1, "Started", b"{}", NOW)
     assert verdicts(books, JobProgress("a", LAB, 1, "{}", (event,), NOW)) == [None]
     assert verdicts(books, cancel("b", LAB)) == [Superseded()]
@@ -109,12 +109,12 @@ def test_jobs_of_one_chosen_id_are_kept_apart(books: Books) -> None:
 def test_chosen_id_is_free_again_when_its_job_is_forgotten(books: Books) -> None:
     """Then it may be chosen again, for a job that is another; that of another workspace stays all the while."""
     for job_id, workspace_id in (("a", LAB), ("b", OTHER)):
-        written(books, submission(job_id, workspace_id, chosen_id=CHOSEN, server_id=SERVER))
-    written(books, ending("a"))
+        write(books, submission(job_id, workspace_id, chosen_id=CHOSEN, server_id=SERVER))
+    write(books, ending("a"))
     assert verdicts(books, submission("c", chosen_id=CHOSEN)) == [DuplicateJob(CHOSEN)]
     assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + 10_000, 10)).count == 1
-    assert found(books, LAB, CHOSEN) is None
-    theirs = found(books, OTHER, CHOSEN)
+    assert find(books, LAB, CHOSEN) is None
+    theirs = find(books, OTHER, CHOSEN)
     assert (theirs and theirs.id) == "b"
     assert verdicts(books, submission("c", chosen_id=CHOSEN)) == [Submitted(2, JobState.RELEASED)]
     assert verdicts(books, ending("a")) == [Superseded()]
@@ -165,7 +165,7 @@ def test_id_finds_at_most_one_job_of_a_workspace(
                     known[name] = entry.job_id
         asked = [(workspace_id, name) for workspace_id in (LAB, OTHER) for name in (*_IDS, *map(str, range(1, 40)))]
         assert {row[:2]: row[2] for row in own.do(lambda c: find_known_as(c, asked))} == known
-        assert {name: job.id for name in asked if (job := found(own, *name)) is not None} == known
+        assert {name: job.id for name in asked if (job := find(own, *name)) is not None} == known
     finally:
         run(database.close())
 
@@ -186,11 +186,11 @@ def test_lookup_by_public_ids_uses_indexes(books: Books, *, is_analyzed: bool) -
     Without statistics PostgreSQL takes a few thousand jobs for so few that any index will do.
     """
     ids = ((str(number), f"c{number}" if number % 2 else None) for number in range(10_000))
-    written(books, *(submission(job_id, chosen_id=chosen, backlog=_BACKLOG) for job_id, chosen in ids))
+    write(books, *(submission(job_id, chosen_id=chosen, backlog=_BACKLOG) for job_id, chosen in ids))
     if is_analyzed:
         books.sql("ANALYZE")
     for name, lookup in _LOOKUPS.items():
-        statements = traced(books, lookup)
+        statements = trace(books, lookup)
         asked = [one for one in statements if one[0].startswith(("SELECT", "WITH")) and "chosen_id" in one[0]]
         assert len(asked) == 1, name
         ((sql, steps),) = asked
@@ -202,13 +202,13 @@ def test_lookup_by_public_ids_uses_indexes(books: Books, *, is_analyzed: bool) -
 
 def test_submission_without_a_chosen_id_is_not_looked_up(books: Books) -> None:
     """Its own id is new, so that nothing is asked about any job before it is written."""
-    asked = traced(books, lambda c: write_job_entries(c, [submission("a")]))
+    asked = trace(books, lambda c: write_job_entries(c, [submission("a")]))
     assert [sql for sql, _ in asked if "FROM jobs" in sql] == []
 
 
 def test_ten_thousand_public_ids_are_found_in_one_call(books: Books) -> None:
     """One cancelling call may name as many."""
-    written(books, submission("a", chosen_id=CHOSEN), submission("b"))
+    write(books, submission("a", chosen_id=CHOSEN), submission("b"))
     asked = [(LAB, f"nobodys-{number}") for number in range(9_998)]
     assert sorted(books.do(lambda c: find_known_as(c, [*asked, (LAB, CHOSEN), (LAB, "b")]))) == [
         (LAB, CHOSEN, "a"), (LAB, "b", "b"),
@@ -238,7 +238,7 @@ def test_id_chosen_before_the_migration_is_kept(empty_database_url: str) -> None
         connection.execute(_OLD_JOB, {"id": CHOSEN, "body": jobs.deflate(b"{}")})
 
     async def go() -> tuple[list[Any], Job | None]:
-        async with opened(empty_database_url) as database:
+        async with opened_database(empty_database_url) as database:
             await database.write(fill)
             assert await migrate.migrate(database) == "0009"
             entries: list[JobEntry] = [

@@ -72,12 +72,12 @@ def take_over(job_id: str, attempt: int = 1) -> TakeOver:
     return TakeOver(job_id, LAB, attempt, None, NOW + 4, NOW + KEPT)
 
 
-def released(batch: WrittenJobs) -> Sequence[tuple[str, str]]:
+def released_jobs(batch: WrittenJobs) -> Sequence[tuple[str, str]]:
     """Return which jobs, of which workspaces, may be claimed since a batch."""
     return [(one.id, one.workspace_id) for one in batch.released]
 
 
-def written(books: Books, *entries: JobEntry) -> WrittenJobs:
+def write(books: Books, *entries: JobEntry) -> WrittenJobs:
     """Write a batch, and prove the books."""
     found: WrittenJobs = books.do(lambda c: write_job_entries(c, entries))
     assert books.do(ledger.disagreements) == []
@@ -86,7 +86,7 @@ def written(books: Books, *entries: JobEntry) -> WrittenJobs:
 
 def verdicts(books: Books, *entries: JobEntry) -> Sequence[JobVerdict]:
     """Write a batch; what became of each entry."""
-    return written(books, *entries).verdicts
+    return write(books, *entries).verdicts
 
 
 def states(books: Books, workspace_id: str = LAB) -> dict[str, str]:
@@ -112,11 +112,11 @@ def books(books: Books) -> Books:
 
 def test_job_that_finds_a_slot_is_released_and_the_next_is_parked(books: Books) -> None:
     """Numbers count the jobs of a workspace, and only the released one may be claimed."""
-    first = written(books, submission("a"), submission("b"), submission("c", OTHER))
+    first = write(books, submission("a"), submission("b"), submission("c", OTHER))
     assert first.verdicts == [
         Submitted(1, JobState.RELEASED), Submitted(2, JobState.PARKED), Submitted(1, JobState.RELEASED),
     ]  # fmt: skip
-    assert sorted(released(first)) == [("a", LAB), ("c", OTHER)]
+    assert sorted(released_jobs(first)) == [("a", LAB), ("c", OTHER)]
     assert first.remaining == {LAB: 2, OTHER: 1}
 
 
@@ -130,10 +130,10 @@ def test_server_with_room_claims_a_job_with_its_submission(books: Books) -> None
 @pytest.mark.req("C-13")
 def test_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books) -> None:
     """Exactly one job is released, in the same transaction."""
-    written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
-    done = written(books, ending("a"))
+    write(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
+    done = write(books, ending("a"))
     assert done.verdicts == [Moved(JobState.SUCCEEDED, "a")]
-    assert released(done) == [("b", LAB)]
+    assert released_jobs(done) == [("b", LAB)]
     assert states(books) == {"a": "succeeded", "b": "released", "c": "parked"}
 
 
@@ -148,19 +148,19 @@ def test_workspace_without_a_subscription_submits_nothing(books: Books) -> None:
 @pytest.mark.req("C-13")
 def test_jobs_of_an_ended_subscription_are_claimed_and_refused(books: Books) -> None:
     """They would wait forever otherwise."""
-    written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
+    write(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     allow(books, 0)
-    assert sorted(released(written(books, Release(LAB)))) == [("b", LAB), ("c", LAB)]
+    assert sorted(released_jobs(write(books, Release(LAB)))) == [("b", LAB), ("c", LAB)]
     assert verdicts(books, claim("b")) == [Claimed(1, 0, is_inactive=True)]
 
 
 @pytest.mark.req("C-13")
 def test_raised_subscription_is_noticed_at_once(books: Books) -> None:
     """The workspace is found by anyone who looks for room."""
-    written(books, *(submission(name) for name in "abcd"))
+    write(books, *(submission(name) for name in "abcd"))
     allow(books, 3)
     assert books.do(lambda c: jobs.QUEUE.room(c, 10).workspace_ids) == [LAB]
-    assert released(written(books, Release(LAB))) == [("b", LAB), ("c", LAB)]
+    assert released_jobs(write(books, Release(LAB))) == [("b", LAB), ("c", LAB)]
 
 
 def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
@@ -170,14 +170,14 @@ def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
 
 def test_second_claim_of_a_job_is_outdated(books: Books) -> None:
     """Two servers were told of the job."""
-    written(books, submission("a"))
+    write(books, submission("a"))
     assert verdicts(books, claim("a"), claim("a", "server-2")) == [Claimed(1, 0), Superseded()]
 
 
 def test_server_presumed_dead_writes_nothing(books: Books) -> None:
     """The job was taken over and is claimed again: the old attempt is nobody's."""
     event = NewEvent(1, "Started", b"{}", NOW)
-    written(books, submission("a", server_id=SERVER))
+    write(books, submission("a", server_id=SERVER))
     assert verdicts(books, JobProgress("a", LAB, 1, "{}", (event,), NOW + 2)) == [None]
     again = verdicts(books, take_over("a"), claim("a", "server-2"))
     assert again == [Moved(JobState.RELEASED, "a"), Claimed(2, 1, crashes=1)]
@@ -190,13 +190,13 @@ def test_server_presumed_dead_writes_nothing(books: Books) -> None:
 
 def test_waiting_job_is_cancelled_at_once_and_a_running_one_is_asked_to_stop(books: Books) -> None:
     """A slot that becomes free goes to the next; what has ended stays as it is."""
-    written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
+    write(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     assert verdicts(books, cancel("b"), cancel("a")) == [
         Moved(JobState.CANCELED, "b"), Moved(JobState.CANCELING, "a", SERVER),
     ]  # fmt: skip
     assert books.do(lambda c: jobs.QUEUE.find_cancelled(c, SERVER)) == ["a"]
     assert verdicts(books, cancel("a"), cancel("b")) == [Superseded(), Superseded()]
-    assert released(written(books, ending("a", JobState.CANCELED))) == [("c", LAB)]
+    assert released_jobs(write(books, ending("a", JobState.CANCELED))) == [("c", LAB)]
     assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED, "c"), Superseded()]
     assert states(books) == {"a": "canceled", "b": "canceled", "c": "canceled"}
 
@@ -204,31 +204,31 @@ def test_waiting_job_is_cancelled_at_once_and_a_running_one_is_asked_to_stop(boo
 @pytest.mark.req("A-01")
 def test_job_whose_cancel_cannot_enter_the_audit_log_is_not_cancelled(books: Books) -> None:
     """Neither one that waits nor one that is executed; what a caller cancels has no entry."""
-    written(books, submission("a", server_id=SERVER), submission("b"))
+    write(books, submission("a", server_id=SERVER), submission("b"))
     books.do(lambda c: c.execute(text("ALTER TABLE audit_entries RENAME TO away")))
     try:
         for job_id in ("a", "b"):
             with pytest.raises(SQLAlchemyError):
-                written(books, cancel(job_id, by=BOSS))
+                write(books, cancel(job_id, by=BOSS))
         assert states(books) == {"a": "running", "b": "parked"}
-        written(books, cancel("b"))
+        write(books, cancel("b"))
     finally:
         books.do(lambda c: c.execute(text("ALTER TABLE away RENAME TO audit_entries")))
-    written(books, cancel("a", by=BOSS))
+    write(books, cancel("a", by=BOSS))
     (entry,) = books.do(lambda c: list_entries(c, AuditFilter(), 9))
     assert (entry.at, entry.actor, entry.act) == (NOW + 3, BOSS, Act("job.cancelled", LAB, "a"))
 
 
 def test_cancelled_job_whose_server_dies_ends_cancelled(books: Books) -> None:
     """Nobody wants it executed again."""
-    written(books, submission("a", server_id=SERVER))
-    written(books, cancel("a"))
+    write(books, submission("a", server_id=SERVER))
+    write(books, cancel("a"))
     assert verdicts(books, take_over("a")) == [Moved(JobState.CANCELED, "a")]
 
 
 def test_job_that_ends_while_it_is_cancelled_keeps_its_end(books: Books) -> None:
     """What was made is not thrown away; but what was never cancelled cannot end as if."""
-    written(books, submission("a", server_id=SERVER), submission("b"))
+    write(books, submission("a", server_id=SERVER), submission("b"))
     assert verdicts(books, ending("a", JobState.CANCELED)) == [Superseded()]
     assert verdicts(books, cancel("a"), ending("a")) == [
         Moved(JobState.CANCELING, "a", SERVER), Moved(JobState.SUCCEEDED, "a"),
@@ -237,13 +237,13 @@ def test_job_that_ends_while_it_is_cancelled_keeps_its_end(books: Books) -> None
 
 def test_cancelling_can_be_limited_to_waiting_or_running_jobs(books: Books) -> None:
     """A queue that is cleared leaves the running job alone, and an interrupt the waiting ones."""
-    written(books, submission("a", server_id=SERVER), submission("b"))
+    write(books, submission("a", server_id=SERVER), submission("b"))
     assert verdicts(books, cancel("a", only=WAITING), cancel("b", only=WORKING)) == [Superseded(), Superseded()]
 
 
 def test_jobs_of_another_workspace_cannot_be_touched(books: Books) -> None:
     """They are as if they were not there."""
-    written(books, submission("a", server_id=SERVER))
+    write(books, submission("a", server_id=SERVER))
     assert verdicts(books, cancel("a", OTHER), Claim("a", OTHER, SERVER, NOW), cancel("nobody's")) == [Superseded()] * 3
     assert books.do(lambda c: jobs.find_job(c, OTHER, "a", whole=True)) is None
     assert books.do(lambda c: jobs.events_of(c, OTHER, "a")) == []
@@ -251,7 +251,7 @@ def test_jobs_of_another_workspace_cannot_be_touched(books: Books) -> None:
 
 def test_job_that_waited_too_long_expires(books: Books) -> None:
     """One that is executed does not."""
-    written(books, submission("a", server_id=SERVER), submission("b"))
+    write(books, submission("a", server_id=SERVER), submission("b"))
     assert books.do(lambda c: jobs.QUEUE.waiting_since(c, NOW + 1, 10)) == [("b", LAB)]
     assert verdicts(books, cancel("a", cause=JobTransition.EXPIRE), cancel("b", cause=JobTransition.EXPIRE)) == [
         Superseded(),
@@ -266,7 +266,7 @@ def test_job_that_is_executed_for_too_long_expires_once(books: Books) -> None:
     A server that was not told so says it again, and hears the same.
     """
     allow(books, 3)
-    written(books, *(submission(job_id, server_id=SERVER) for job_id in "abc"), cancel("b"), take_over("c"))
+    write(books, *(submission(job_id, server_id=SERVER) for job_id in "abc"), cancel("b"), take_over("c"))
     expired = [ending(job_id, JobState.EXPIRED) for job_id in "abc"]
     assert verdicts(books, *expired) == [Moved(JobState.EXPIRED, "a"), Moved(JobState.FAILED, "b"), Superseded()]
     assert states(books) == {"a": "expired", "b": "failed", "c": "released"}
@@ -277,8 +277,8 @@ def test_job_that_is_executed_for_too_long_expires_once(books: Books) -> None:
 def test_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
     """Its documents are kept deflated and read as they were; its events come in order."""
     events = (NewEvent(2, "Succeeded", b'{"type":"Succeeded"}', NOW + 5), NewEvent(1, "Started", b"{}", NOW + 2))
-    written(books, submission("a", workflow=jobs.deflate(b'{"9":{}}'), server_id=SERVER))
-    written(books, ending("a", outputs=jobs.deflate(b'{"9":{"ui":{}}}'), events=events))
+    write(books, submission("a", workflow=jobs.deflate(b'{"9":{}}'), server_id=SERVER))
+    write(books, ending("a", outputs=jobs.deflate(b'{"9":{"ui":{}}}'), events=events))
     found = books.do(lambda c: jobs.find_job(c, LAB, "a", whole=True))
     assert (found.workflow, found.outputs, found.wanted) == (b'{"9":{}}', b'{"9":{"ui":{}}}', ("1",))
     assert [event.kind for event in books.do(lambda c: jobs.events_of(c, LAB, "a"))] == ["Started", "Succeeded"]
@@ -295,9 +295,9 @@ def test_document_is_read_as_it_was_whatever_its_size(size: int) -> None:
 
 def test_jobs_are_listed_by_number_and_from_any_place(books: Books) -> None:
     """Pages go on behind a number, however many jobs were added since."""
-    written(books, *(submission(name) for name in "abcde"))
-    written(books, claim("a"))
-    written(books, ending("a"))
+    write(books, *(submission(name) for name in "abcde"))
+    write(books, claim("a"))
+    write(books, ending("a"))
 
     def ids(**query: Any) -> list[str]:
         return [job.id for job in books.do(lambda c: jobs.find_jobs(c, LAB, JobQuery(**query)))]
@@ -313,7 +313,7 @@ def test_jobs_are_listed_by_number_and_from_any_place(books: Books) -> None:
 def test_only_jobs_of_silent_servers_are_found(books: Books) -> None:
     """A server that was never announced is silent, too."""
     allow(books, -1)
-    written(books, submission("a", server_id="living"), submission("b", server_id="silent"), submission("c"))
+    write(books, submission("a", server_id="living"), submission("b", server_id="silent"), submission("c"))
     books.sql("INSERT INTO servers (id, seen_at) VALUES ('living', :now), ('silent', :then)", now=NOW, then=NOW - 100)
     orphans = books.do(lambda c: jobs.QUEUE.orphans(c, "mine", NOW - 50, 10))
     assert [(orphan.id, orphan.attempt) for orphan in orphans] == [("b", 1)]
@@ -322,8 +322,8 @@ def test_only_jobs_of_silent_servers_are_found(books: Books) -> None:
 
 def test_jobs_are_forgotten_when_their_time_is_up(books: Books) -> None:
     """Their events are forgotten with them; a job that goes on is kept."""
-    written(books, submission("a", server_id=SERVER), submission("b"))
-    written(books, ending("a", events=(NewEvent(1, "Started", b"{}", NOW),)))
+    write(books, submission("a", server_id=SERVER), submission("b"))
+    write(books, ending("a", events=(NewEvent(1, "Started", b"{}", NOW),)))
     assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT - 1, 10)).count == 0
     assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)).count == 1
     assert (states(books), books.rows("SELECT * FROM job_events")) == ({"b": "released"}, [])
@@ -367,7 +367,7 @@ def test_job_slots_are_right_after_any_sequence(
     sqlite_books.sql("DELETE FROM jobs")
     sqlite_books.sql("UPDATE workspaces SET jobs_active = 0, jobs_parked = 0, jobs_limit = :n", n=parallel)
     for batch in batches:
-        written(sqlite_books, *batch)
+        write(sqlite_books, *batch)
         (row,) = sqlite_books.rows("SELECT jobs_active, jobs_parked FROM workspaces WHERE id = :id", id=LAB)
         if parallel >= 0:
             assert row["jobs_active"] <= parallel

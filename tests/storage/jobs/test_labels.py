@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DatabaseError
 
 from conftest import Run
-from databases import opened
+from databases import opened_database
 from fairlead.domain.deployments import Placement
 from fairlead.domain.jobs.entries import JobCancel
 from fairlead.domain.jobs.listing import NUMBER_MAX, LabelFilter, ListQuery
@@ -28,8 +28,8 @@ from fairlead.storage.jobs import labels as job_labels
 from fairlead.storage.jobs.entries import write_job_entries
 from fairlead.storage.jobs.labels import LabelIndex, add_to_index, find_labelled, index_job, remove_from_index
 from storage.bookings import LAB, NOW, Books
-from storage.jobs.test_lists import listed, pages, submission, submitted
-from storage.plans import traced
+from storage.jobs.test_lists import list_ids, pages, submission, write_jobs
+from storage.plans import trace
 
 SITE: Final = "blue-00000001"
 _READY: Final = """
@@ -46,12 +46,12 @@ def books(books: Books) -> Books:
     return books
 
 
-def ended(books: Books, *ids: str) -> None:
+def end_jobs(books: Books, *ids: str) -> None:
     """Have jobs end, those that there are, to be forgotten at once."""
     books.do(lambda c: write_job_entries(c, [JobCancel(id_, LAB, NOW, NOW) for id_ in ids]))
 
 
-def marked(books: Books, labelled: Mapping[int, Mapping[str, str]]) -> None:
+def write_labels(books: Books, labelled: Mapping[int, Mapping[str, str]]) -> None:
     """Write labels of jobs, by their numbers, without the jobs."""
     index: LabelIndex = {}
     for number, labels in labelled.items():
@@ -59,7 +59,9 @@ def marked(books: Books, labelled: Mapping[int, Mapping[str, str]]) -> None:
     books.do(lambda c: add_to_index(c, index))
 
 
-def found(books: Books, before: int | None = None, limit: int = 1_000, **labels: str) -> tuple[list[int], int | None]:
+def find_numbers(
+    books: Books, before: int | None = None, limit: int = 1_000, **labels: str
+) -> tuple[list[int], int | None]:
     """Return numbers of jobs with labels, and before which number there may be more."""
     query = ListQuery(limit, before, [LabelFilter(*pair) for pair in labels.items()])
     numbers, more = books.do(lambda c: find_labelled(c, LAB, query, limit))
@@ -73,11 +75,11 @@ def test_rare_label_is_found_in_few_strides(books: Books, monkeypatch: pytest.Mo
     common = {number: {"often": "1"} for number in range(5, 100 * BLOCK, BLOCK)}
     both = {"often": "1", "rarely": "1"}
     rare = {5: both, 40 * BLOCK + 5: both, 40 * BLOCK + 6: {"rarely": "1"}, 99 * BLOCK + 6: {"rarely": "1"}}
-    marked(books, common | rare)
-    assert found(books, rarely="1", often="1") == ([40 * BLOCK + 5, 5], None)
-    assert found(books, often="1", rarely="1", limit=1) == ([40 * BLOCK + 5], 40 * BLOCK + 5)
-    assert found(books, often="1", rarely="1", before=40 * BLOCK + 5) == ([5], None)
-    assert found(books, often="1", rarely="1", before=5) == ([], None)
+    write_labels(books, common | rare)
+    assert find_numbers(books, rarely="1", often="1") == ([40 * BLOCK + 5, 5], None)
+    assert find_numbers(books, often="1", rarely="1", limit=1) == ([40 * BLOCK + 5], 40 * BLOCK + 5)
+    assert find_numbers(books, often="1", rarely="1", before=40 * BLOCK + 5) == ([5], None)
+    assert find_numbers(books, often="1", rarely="1", before=5) == ([], None)
 
 
 @pytest.mark.req("J-04")
@@ -85,30 +87,30 @@ def test_long_search_goes_on_from_its_cursor(books: Books, monkeypatch: pytest.M
     """Labels that are in every block, but on the same job only in one: pages are empty, and lead there."""
     monkeypatch.setattr(job_labels, "STRIDES", (2, 3))
     apart = {number * BLOCK + place: {key: "1"} for number in range(12) for place, key in ((1, "odd"), (2, "even"))}
-    marked(books, apart | {4 * BLOCK + 3: {"odd": "1", "even": "1"}})
-    assert found(books, odd="1", even="1") == ([], 7 * BLOCK)
-    assert found(books, odd="1", even="1", before=7 * BLOCK) == ([4 * BLOCK + 3], 2 * BLOCK)
-    assert found(books, odd="1", even="1", before=2 * BLOCK) == ([], None)
+    write_labels(books, apart | {4 * BLOCK + 3: {"odd": "1", "even": "1"}})
+    assert find_numbers(books, odd="1", even="1") == ([], 7 * BLOCK)
+    assert find_numbers(books, odd="1", even="1", before=7 * BLOCK) == ([4 * BLOCK + 3], 2 * BLOCK)
+    assert find_numbers(books, odd="1", even="1", before=2 * BLOCK) == ([], None)
 
 
 def test_any_number_is_a_valid_position(books: Books) -> None:
     """Any number is a position: nothing is before the first, and everything before the last that there can be."""
-    marked(books, {number: {"a": "1"} for number in (1, BLOCK - 1, BLOCK, NUMBER_MAX - 1)})
+    write_labels(books, {number: {"a": "1"} for number in (1, BLOCK - 1, BLOCK, NUMBER_MAX - 1)})
     for before in (0, 1, -1, -NUMBER_MAX):
-        assert found(books, before, a="1") == ([], None)
-    assert found(books, NUMBER_MAX, a="1") == ([NUMBER_MAX - 1, BLOCK, BLOCK - 1, 1], None)
-    assert found(books, BLOCK, a="1") == ([BLOCK - 1, 1], None)
-    assert found(books, NUMBER_MAX, a="2") == found(books, NUMBER_MAX, b="1", a="1") == ([], None)
+        assert find_numbers(books, before, a="1") == ([], None)
+    assert find_numbers(books, NUMBER_MAX, a="1") == ([NUMBER_MAX - 1, BLOCK, BLOCK - 1, 1], None)
+    assert find_numbers(books, BLOCK, a="1") == ([BLOCK - 1, 1], None)
+    assert find_numbers(books, NUMBER_MAX, a="2") == find_numbers(books, NUMBER_MAX, b="1", a="1") == ([], None)
 
 
 def test_label_without_jobs_leaves_no_row(books: Books) -> None:
     """The last job of a block takes its row along; taking it away again changes nothing."""
-    marked(books, {1: {"a": "1"}, 2: {"a": "1", "b": "2"}, BLOCK: {"b": "2"}})
+    write_labels(books, {1: {"a": "1"}, 2: {"a": "1", "b": "2"}, BLOCK: {"b": "2"}})
     index: LabelIndex = {}
     index_job(index, LAB, 2, {"a": "1", "b": "2"}, None)
     for _ in range(2):
         books.do(lambda c: remove_from_index(c, index))
-        assert (found(books, a="1"), found(books, b="2")) == (([1], None), ([BLOCK], None))
+        assert (find_numbers(books, a="1"), find_numbers(books, b="2")) == (([1], None), ([BLOCK], None))
         assert len(books.rows("SELECT id FROM labelled_jobs")) == 2
 
 
@@ -119,20 +121,20 @@ def test_failed_search_is_told_as_a_database_error(books: Books, database: Datab
     with pytest.raises(DatabaseError, match="labelled_jobs"):
         run(database.read(lambda c: jobs.list_jobs(c, LAB, query)))
     books.sql("ALTER TABLE elsewhere RENAME TO labelled_jobs")
-    assert listed(books, a="1") == []
+    assert list_ids(books, a="1") == []
 
 
 @pytest.mark.req("J-04", "J-10")
 def test_list_of_a_deployment_has_its_labelled_jobs_alone(books: Books) -> None:
     """Only those sent there, by any labels; its id is not a label that a caller could ask for."""
     both, placement = {"a": "1", "b": "2"}, Placement(SITE, 1, None)
-    submitted(books, submission("x", both, placement=placement), submission("y", both), submission("z", both))
-    submitted(books, submission("v", {"a": "1"}, placement=placement), submission("w", None, placement=placement))
-    assert listed(books, a="1") == ["v", "z", "y", "x"]
-    assert listed(books, deployment_id=SITE, a="1") == ["v", "x"]
-    assert listed(books, deployment_id=SITE, a="1", b="2") == ["x"]
-    assert listed(books, deployment_id="other", a="1") == []
-    assert listed(books, deployment_id=SITE) == ["w", "v", "x"]
+    write_jobs(books, submission("x", both, placement=placement), submission("y", both), submission("z", both))
+    write_jobs(books, submission("v", {"a": "1"}, placement=placement), submission("w", None, placement=placement))
+    assert list_ids(books, a="1") == ["v", "z", "y", "x"]
+    assert list_ids(books, deployment_id=SITE, a="1") == ["v", "x"]
+    assert list_ids(books, deployment_id=SITE, a="1", b="2") == ["x"]
+    assert list_ids(books, deployment_id="other", a="1") == []
+    assert list_ids(books, deployment_id=SITE) == ["w", "v", "x"]
 
 
 _LABELS: Final = [LabelFilter(key, "1") for key in "abc"]
@@ -146,10 +148,10 @@ def test_every_list_of_jobs_uses_an_index(books: Books, labels: int, deployment_
     labels_of = [{**dict.fromkeys("abc", "1"), "own": str(number)} for number in range(1_000)]
     placements = [Placement(SITE, 1, None) if number % 50 == 0 else None for number in range(1_000)]
     several = zip(map(str, range(1_000)), labels_of, placements, strict=True)
-    submitted(books, *(submission(name, its, placement=where) for name, its, where in several))
+    write_jobs(books, *(submission(name, its, placement=where) for name, its, where in several))
     books.sql("ANALYZE")
     wanted = ListQuery(2, 900, _LABELS[:labels], deployment_id)
-    statements = traced(books, lambda c: jobs.list_jobs(c, LAB, wanted))
+    statements = trace(books, lambda c: jobs.list_jobs(c, LAB, wanted))
     assert statements
     for sql, steps in statements:
         assert not any(word in steps for word in ("Seq Scan", "SCAN jobs", "SCAN labelled_jobs", "Hash")), (sql, steps)
@@ -196,7 +198,7 @@ def test_labels_of_the_previous_version_are_migrated(empty_database_url: str) ->
         )
 
     async def go() -> tuple[Sequence[Any], Sequence[Any]]:
-        async with opened(empty_database_url) as database:
+        async with opened_database(empty_database_url) as database:
             await database.write(fill)
             assert await migrate.migrate(database) == "0008"
             kept = await database.read(lambda c: c.execute(text("SELECT id, numbers FROM labelled_jobs")).all())
@@ -216,8 +218,8 @@ def test_labels_of_the_previous_version_are_migrated(empty_database_url: str) ->
 def test_concurrent_changes_lose_no_labels(books: Books, database: Database, run: Run) -> None:
     """Both change the same rows: neither overwrites what the other has written, and none waits forever."""
     labels = dict.fromkeys("abcd", "1")
-    submitted(books, *(submission(f"old-{number}", labels) for number in range(40)))
-    ended(books, *(f"old-{number}" for number in range(40)))
+    write_jobs(books, *(submission(f"old-{number}", labels) for number in range(40)))
+    end_jobs(books, *(f"old-{number}" for number in range(40)))
     new = iter(range(40))
 
     async def submit() -> None:
@@ -233,9 +235,9 @@ def test_concurrent_changes_lose_no_labels(books: Books, database: Database, run
         await asyncio.gather(submit(), forget(), submit(), forget(), submit(), submit())
 
     run(all_at_once())
-    expected = listed(books)
+    expected = list_ids(books)
     assert len(expected) == 40
-    assert listed(books, a="1") == listed(books, b="1", c="1", d="1") == expected
+    assert list_ids(books, a="1") == list_ids(books, b="1", c="1", d="1") == expected
 
 
 _KEYS: Final = st.sampled_from("abcd")
@@ -280,10 +282,10 @@ def test_pages_hold_each_job_once_while_others_are_added(
         placements = (Placement(SITE, 1, None) if placed else None for _, placed in several)
         names = (f"{beginning}-{number}" for number in itertools.count(1))
         entries = zip(names, several, placements, strict=False)
-        submitted(books, *(submission(name, its, placement=where) for name, (its, _), where in entries))
+        write_jobs(books, *(submission(name, its, placement=where) for name, (its, _), where in entries))
 
     submit("there", present)
-    ended(books, *(f"there-{number}" for number in forgotten))
+    end_jobs(books, *(f"there-{number}" for number in forgotten))
     books.do(lambda c: jobs.delete_expired_jobs(c, NOW, 100))
     seen: list[str] = []
     later = iter(enumerate(added))

@@ -27,7 +27,7 @@ def submission(
     return Submission(job_id, workspace_id, document, document, '["1"]', **{**usual, **more})
 
 
-def submitted(books: Books, *entries: Submission) -> list[Any]:
+def write_jobs(books: Books, *entries: Submission) -> list[Any]:
     """Write a batch; the verdicts."""
     return list(books.do(lambda c: write_job_entries(c, entries)).verdicts)
 
@@ -49,7 +49,7 @@ def pages(
         before = page.next_before
 
 
-def listed(
+def list_ids(
     books: Books, limit: int = 500, workspace_id: str = LAB, *, deployment_id: str | None = None, **labels: str
 ) -> list[str]:
     """Return the ids on all pages of a list."""
@@ -69,21 +69,21 @@ def books(books: Books) -> Books:
 def test_all_labels_must_match_within_the_workspace(books: Books) -> None:
     """All labels must match, key and value, within the workspace; the newest first."""
     both = {"a": "1", "b": "2"}
-    submitted(books, submission("x", both), submission("y", {"a": "1", "b": "1"}), submission("z", both))
-    submitted(books, submission("o", both, OTHER), submission("p", None, OTHER))
-    assert listed(books, a="1", b="2") == ["z", "x"]
-    assert listed(books, a="1") == ["z", "y", "x"]
-    assert listed(books, a="2") == listed(books, c="1") == listed(books, a="1", b="3") == []
+    write_jobs(books, submission("x", both), submission("y", {"a": "1", "b": "1"}), submission("z", both))
+    write_jobs(books, submission("o", both, OTHER), submission("p", None, OTHER))
+    assert list_ids(books, a="1", b="2") == ["z", "x"]
+    assert list_ids(books, a="1") == ["z", "y", "x"]
+    assert list_ids(books, a="2") == list_ids(books, c="1") == list_ids(books, a="1", b="3") == []
     assert list(pages(books, 1, a="1", b="2")) == [["z"], ["x"]]
-    assert listed(books, workspace_id=OTHER, b="2") == ["o"]
-    assert listed(books, workspace_id=OTHER) == ["p", "o"]
+    assert list_ids(books, workspace_id=OTHER, b="2") == ["o"]
+    assert list_ids(books, workspace_id=OTHER) == ["p", "o"]
     assert books.do(lambda c: jobs.find_job(c, LAB, "x", whole=False)).labels == '{"a":"1","b":"2"}'
 
 
 @pytest.mark.req("J-01")
 def test_last_page_of_jobs_says_that_it_is_the_last(books: Books) -> None:
     """The last page says that it is the last."""
-    submitted(books, *(submission(str(number), {"a": "1"}) for number in range(4)))
+    write_jobs(books, *(submission(str(number), {"a": "1"}) for number in range(4)))
     assert list(pages(books, 2)) == list(pages(books, 2, a="1")) == [["3", "2"], ["1", "0"]]
     assert list(pages(books, 4)) == list(pages(books, 4, a="1")) == [["3", "2", "1", "0"]]
 
@@ -92,20 +92,20 @@ def test_last_page_of_jobs_says_that_it_is_the_last(books: Books) -> None:
 def test_key_is_used_by_one_job(books: Books) -> None:
     """One job uses the key, in one batch or two; other workspaces have other digests, and a refused job uses none."""
     key: dict[str, Any] = {"idempotency_id": "digest", "idempotency_until": NOW + KEPT}
-    first = submitted(books, submission("x", **key), submission("y", {"a": "1"}, **key))
+    first = write_jobs(books, submission("x", **key), submission("y", {"a": "1"}, **key))
     assert isinstance(first[0], Submitted)
     assert first[1] == IdempotencyKeyUsed()
-    assert submitted(books, submission("y", **key)) == [IdempotencyKeyUsed()]
-    assert listed(books) == ["x"]
+    assert write_jobs(books, submission("y", **key)) == [IdempotencyKeyUsed()]
+    assert list_ids(books) == ["x"]
     assert books.rows("SELECT * FROM labelled_jobs") == []
     other: dict[str, Any] = {"idempotency_id": "other", "idempotency_until": NOW + KEPT}
-    assert submitted(books, submission("y", backlog=0, **other)) == [JobQueueFull(0)]
-    assert isinstance(submitted(books, submission("y", **other))[0], Submitted)
+    assert write_jobs(books, submission("y", backlog=0, **other)) == [JobQueueFull(0)]
+    assert isinstance(write_jobs(books, submission("y", **other))[0], Submitted)
 
 
 def test_key_is_forgotten_when_its_time_is_up(books: Books) -> None:
     """A key is forgotten when its time is up, and not before."""
-    submitted(books, submission("x", idempotency_id="digest", idempotency_until=NOW + KEPT))
+    write_jobs(books, submission("x", idempotency_id="digest", idempotency_until=NOW + KEPT))
     assert books.do(lambda c: job_keys.delete_expired_keys(c, NOW + KEPT - 1, 10)) == 0
     assert books.do(lambda c: job_keys.used_keys(c, ["digest", "free"])) == {"digest"}
     assert books.do(lambda c: job_keys.delete_expired_keys(c, NOW + KEPT, 10)) == 1
@@ -114,16 +114,16 @@ def test_key_is_forgotten_when_its_time_is_up(books: Books) -> None:
 
 def test_labels_are_forgotten_with_their_job(books: Books) -> None:
     """They go with their job, and those of others stay."""
-    submitted(books, submission("x", {"a": "1", "b": "2"}), submission("y", {"a": "1"}))
+    write_jobs(books, submission("x", {"a": "1", "b": "2"}), submission("y", {"a": "1"}))
     books.do(lambda c: write_job_entries(c, [JobCancel("x", LAB, NOW, NOW + KEPT)]))
     assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)).count == 1
     assert len(books.rows("SELECT id FROM labelled_jobs")) == 1
-    assert listed(books, a="1") == ["y"]
+    assert list_ids(books, a="1") == ["y"]
 
 
 def test_only_waiting_jobs_are_ahead(books: Books) -> None:
     """Only jobs that wait are ahead of one."""
-    submitted(books, *(submission(name) for name in "abc"))
+    write_jobs(books, *(submission(name) for name in "abc"))
     assert books.do(lambda c: [jobs.QUEUE.count_ahead(c, LAB, number) for number in (1, 2, 3)]) == [0, 1, 2]
     books.do(lambda c: write_job_entries(c, [JobCancel("a", LAB, NOW, NOW + KEPT)]))
     assert books.do(lambda c: jobs.QUEUE.count_ahead(c, LAB, 3)) == 1

@@ -15,7 +15,7 @@ from fairlead.storage.ledger import account
 from fairlead.storage.ledger.account import AccountEntry, MonthStatement
 from fairlead.storage.ledger.usage import usage_of_many
 from storage.bookings import LAB, NOW, Books, admission, new_key, settlement
-from storage.plans import traced
+from storage.plans import trace
 
 HOUR = 3_600_000
 DAYS = 12
@@ -113,7 +113,7 @@ def test_statement_adds_up(booked: Books) -> None:
 def test_no_page_reads_the_whole_ledger(booked: Books, work: Any) -> None:
     """Each is found by an index of the workspace and its ids."""
     booked.sql("ANALYZE")
-    for sql, plan in traced(booked, work):
+    for sql, plan in trace(booked, work):
         assert "SCAN ledger_entries" not in plan or "USING" in plan, (sql, plan)
         assert "TEMP B-TREE" not in plan, (sql, plan)
 

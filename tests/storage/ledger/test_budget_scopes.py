@@ -34,7 +34,7 @@ from fairlead.storage.ledger.budgets import (
 )
 from fairlead.storage.runs.entries import Written, write_entries
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement
-from storage.plans import traced
+from storage.plans import trace
 
 pytestmark = pytest.mark.req("A-03")
 
@@ -72,7 +72,7 @@ def figures(books: Books, id_: str, at: int = NOW) -> tuple[Any, Any]:
     return found.spent, found.held
 
 
-def told(books: Books) -> list[tuple[str, dict[str, Any]]]:
+def alert_kinds(books: Books) -> list[tuple[str, dict[str, Any]]]:
     """Return the kinds of the alerts that were made, with their figures, the oldest first."""
     rows = books.rows("SELECT kind, figures FROM alerts ORDER BY id")
     return [(row["kind"], msgspec.json.decode(row["figures"])) for row in rows]
@@ -172,7 +172,7 @@ def test_budget_that_is_not_enforced_only_tells(paid: Books) -> None:
     assert ask(paid, "a", 500) is None
     paid.write(settlement("a", charge=400))
     assert figures(paid, id_) == (400, 0)
-    assert [(kind, found["percent"]) for kind, found in told(paid)] == [("threshold", 100)]
+    assert [(kind, found["percent"]) for kind, found in alert_kinds(paid)] == [("threshold", 100)]
 
 
 def test_each_threshold_is_told_once(paid: Books) -> None:
@@ -181,7 +181,7 @@ def test_each_threshold_is_told_once(paid: Books) -> None:
     for number, charge in enumerate((499, 1, 100, 250, 50, 100)):
         ask(paid, f"run-{number}", 250 if charge == 250 else 500 if charge == 499 else 100)
         paid.write(settlement(f"run-{number}", charge=charge))
-    assert [(kind, found["percent"], found["spent"]) for kind, found in told(paid)] == [
+    assert [(kind, found["percent"], found["spent"]) for kind, found in alert_kinds(paid)] == [
         ("threshold", 50, 500),
         ("threshold", 80, 850),
         ("threshold", 100, 1_000),
@@ -196,7 +196,7 @@ def test_new_period_tells_again(paid: Books) -> None:
         paid.write(settlement(run_id, charge=60, finished_at=at))
         ask(paid, "c", 60, created_at=at)
         ask(paid, "c", 60, created_at=at)
-    assert [kind for kind, _ in told(paid)] == ["threshold", "refusal"] * 2
+    assert [kind for kind, _ in alert_kinds(paid)] == ["threshold", "refusal"] * 2
 
 
 def test_first_refusal_is_told(paid: Books) -> None:
@@ -204,7 +204,7 @@ def test_first_refusal_is_told(paid: Books) -> None:
     give(paid, BudgetScope.TEAM)
     assert is_fault(ask(paid, "a", 101))
     assert is_fault(ask(paid, "b", 102))
-    ((kind, found),) = told(paid)
+    ((kind, found),) = alert_kinds(paid)
     assert (kind, found["needed"], found["subject"]) == ("refusal", 101, "studio")
 
 
@@ -275,7 +275,7 @@ def test_workspace_without_budgets_costs_no_statement(paid: Books) -> None:
             [admission(run_id, key_id="key-1")],
             [settlement(run_id, booked=BookedRun(100, "key-1", "acme/one"))],
         ]
-        return " ".join(sql for each in entries for sql, _ in traced(paid, partial(_write, entries=each)))
+        return " ".join(sql for each in entries for sql, _ in trace(paid, partial(_write, entries=each)))
 
     assert " budgets " not in f" {tables('a')} ".replace("workspaces.budgets", "").replace("\n", " ")
     give(paid, BudgetScope.WORKSPACE, 10**9)
@@ -285,7 +285,7 @@ def test_workspace_without_budgets_costs_no_statement(paid: Books) -> None:
 def test_budgets_are_found_by_their_targets(paid: Books) -> None:
     """No admission reads budgets of others, nor history."""
     give(paid, BudgetScope.WORKSPACE)
-    plans = traced(paid, partial(_write, entries=[admission("a", key_id="key-1")]))
+    plans = trace(paid, partial(_write, entries=[admission("a", key_id="key-1")]))
     (plan,) = [steps for sql, steps in plans if "FROM budgets" in sql.replace("\n", " ")]
     assert "uq_budgets_target_period" in plan or "Seq Scan on budgets" in plan  # PostgreSQL reads a page of few rows
 

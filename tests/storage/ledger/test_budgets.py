@@ -41,7 +41,7 @@ def change(books: Books, id_: str, work: Callable[[Budget | None], Budget | None
     return books.do(lambda c: change_key_budget(c, id_, work, f"budget of {id_}", NOW, day_of(NOW)))
 
 
-def held(books: Books, id_: str = "key-1") -> int:
+def hold_of_key(books: Books, id_: str = "key-1") -> int:
     """Return what is held for the runs of a key."""
     (row,) = books.rows("SELECT held FROM api_keys WHERE id = :id", id=id_)
     return int(row["held"])
@@ -55,7 +55,7 @@ def ask(books: Books, run_id: str, hold: int, at: int = NOW, **changes: Any) -> 
     return verdicts[0]
 
 
-def refused(spent: int, held: int, needed: int, period: str = "month") -> BudgetExceeded:
+def refusal(spent: int, held: int, needed: int, period: str = "month") -> BudgetExceeded:
     """Return the refusal of a key with a budget of 100."""
     return BudgetExceeded(100, period, spent, held, needed)
 
@@ -71,9 +71,9 @@ def test_run_past_the_budget_of_its_key_is_refused(paid: Books) -> None:
     """What is held counts, to the last unit; what was refused left nothing behind."""
     give_key(paid)
     assert ask(paid, "a", 60) is None
-    assert ask(paid, "b", 41) == refused(0, 60, 41)
+    assert ask(paid, "b", 41) == refusal(0, 60, 41)
     assert ask(paid, "c", 40) is None
-    assert held(paid) == 100
+    assert hold_of_key(paid) == 100
     assert paid.figures()[1:] == (100, 2)
 
 
@@ -81,7 +81,7 @@ def test_runs_of_one_batch_share_a_budget(paid: Books) -> None:
     """The second of a batch is decided on what the first holds."""
     give_key(paid)
     first, second = paid.write(admission("a", 60, key_id="key-1"), admission("b", 60, key_id="key-1"))
-    assert (first, second) == (None, refused(0, 60, 60))
+    assert (first, second) == (None, refusal(0, 60, 60))
 
 
 def test_ended_run_frees_the_budget_it_did_not_spend(paid: Books) -> None:
@@ -89,8 +89,8 @@ def test_ended_run_frees_the_budget_it_did_not_spend(paid: Books) -> None:
     give_key(paid)
     ask(paid, "a", 100)
     paid.write(settlement("a", charge=30))
-    assert held(paid) == 0
-    assert ask(paid, "b", 71) == refused(30, 0, 71)
+    assert hold_of_key(paid) == 0
+    assert ask(paid, "b", 71) == refusal(30, 0, 71)
     assert ask(paid, "c", 70) is None
 
 
@@ -107,12 +107,12 @@ def test_ends_count_before_admissions_of_one_batch(paid: Books) -> None:
     give_key(paid)
     ask(paid, "a", 100)
     assert list(paid.write(admission("b", 71, key_id="key-1"), settlement("a", charge=30))) == [
-        refused(30, 0, 71),
+        refusal(30, 0, 71),
         None,
     ]
     ask(paid, "c", 70)
     assert list(paid.write(admission("d", 70, key_id="key-1"), failure("c"))) == [None, None]
-    assert held(paid) == 70
+    assert hold_of_key(paid) == 70
 
 
 @pytest.mark.parametrize(
@@ -131,16 +131,16 @@ def test_budget_is_whole_again_in_a_new_period(paid: Books, budget: Budget, at: 
     give_key(paid, budget)
     ask(paid, "a", 100)
     paid.write(settlement("a", charge=100))
-    assert ask(paid, "b", 1, at) == (None if is_whole else refused(100, 0, 1, budget.period.value))
+    assert ask(paid, "b", 1, at) == (None if is_whole else refusal(100, 0, 1, budget.period.value))
 
 
 def test_hold_counts_in_the_next_period(paid: Books) -> None:
     """A run that goes on over midnight will be charged on the new day: its hold counts there."""
     give_key(paid, DAILY)
     ask(paid, "a", 60)
-    assert ask(paid, "b", 41, TOMORROW) == refused(0, 60, 41, "day")
+    assert ask(paid, "b", 41, TOMORROW) == refusal(0, 60, 41, "day")
     paid.write(settlement("a", charge=60, finished_at=TOMORROW))
-    assert ask(paid, "c", 41, TOMORROW) == refused(60, 0, 41, "day")
+    assert ask(paid, "c", 41, TOMORROW) == refusal(60, 0, 41, "day")
     assert ask(paid, "d", 40, TOMORROW) is None
 
 
@@ -154,9 +154,9 @@ def test_budget_of_one_key_does_not_refuse_another(paid: Books) -> None:
     assert ask(paid, "c", 100, key_id="key-2") is None
     assert ask(paid, "d", 5000, key_id="key-3") is None
     assert ask(paid, "e", 5000, key_id=None) is None
-    assert [held(paid, f"key-{n}") for n in (1, 2, 3)] == [100, 100, 5000]
+    assert [hold_of_key(paid, f"key-{n}") for n in (1, 2, 3)] == [100, 100, 5000]
     paid.write(settlement("d", 60), settlement("e", 60))
-    assert [held(paid, f"key-{n}") for n in (1, 2, 3)] == [100, 100, 0]
+    assert [hold_of_key(paid, f"key-{n}") for n in (1, 2, 3)] == [100, 100, 0]
 
 
 def test_workspace_without_money_is_refused_before_the_budget(books: Books) -> None:
@@ -174,7 +174,7 @@ def test_revoked_key_is_told_nothing_of_its_budget(paid: Books) -> None:
     paid.do(lambda c: workspaces.revoke_key(c, "key-1", NOW))
     assert ask(paid, "b", 999) == Unauthorized("This API key is not valid.")
     paid.write(settlement("a", charge=10))
-    assert held(paid) == 0
+    assert hold_of_key(paid) == 0
 
 
 def test_raise_is_held_against_the_budget(paid: Books) -> None:
@@ -182,9 +182,9 @@ def test_raise_is_held_against_the_budget(paid: Books) -> None:
     give_key(paid, None)
     ask(paid, "a", 100)
     paid.write(redirection("a", hold=150))
-    assert held(paid) == 150
+    assert hold_of_key(paid) == 150
     paid.write(settlement("a", charge=120))
-    assert held(paid) == 0
+    assert hold_of_key(paid) == 0
 
 
 def test_concurrent_batches_share_a_budget(paid: Books, database: Database, run: Run) -> None:
@@ -196,17 +196,17 @@ def test_concurrent_batches_share_a_budget(paid: Books, database: Database, run:
         return await asyncio.gather(*(database.write(partial(write_entries, entries=[one])) for one in admissions))
 
     verdicts = [written.verdicts[0] for written in run(ask_at_once())]
-    assert sorted(map(repr, verdicts)) == sorted(map(repr, [None] * 3 + [refused(0, 90, 30)] * 5))
-    assert held(paid) == 90
+    assert sorted(map(repr, verdicts)) == sorted(map(repr, [None] * 3 + [refusal(0, 90, 30)] * 5))
+    assert hold_of_key(paid) == 90
 
 
 def test_changed_budget_takes_effect(paid: Books) -> None:
     """A budget is given, changed and taken away; a run is decided on what it is then."""
     give_key(paid, None)
     assert change(paid, "key-1", lambda before: MONTHLY if before is None else None) == MONTHLY
-    assert ask(paid, "a", 101) == refused(0, 0, 101)
+    assert ask(paid, "a", 101) == refusal(0, 0, 101)
     assert change(paid, "key-1", lambda before: TOTAL if before == MONTHLY else None) == TOTAL
-    assert ask(paid, "b", 101) == refused(0, 0, 101, "total")
+    assert ask(paid, "b", 101) == refusal(0, 0, 101, "total")
     assert change(paid, "key-1", lambda _: None) is None
     assert ask(paid, "c", 101) is None
 

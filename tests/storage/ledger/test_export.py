@@ -11,7 +11,7 @@ from fairlead.storage.ledger.ledger import LedgerLine
 from storage.bookings import LAB, NOW, Books, admission, new_key, settlement
 
 
-def exported(
+def export_lines(
     books: Books, workspace_id: str | None = None, since: int | None = None, until: int | None = None
 ) -> Sequence[LedgerLine]:
     """Return every line of an export."""
@@ -32,7 +32,7 @@ def written(books: Books) -> Books:
 
 def test_exported_entry_names_its_run(written: Books) -> None:
     """Each entry has its workspace by name and what its run ran with which key; entries of no run have neither."""
-    lines = exported(written, LAB)
+    lines = export_lines(written, LAB)
     assert [(line.kind, line.balance_change, line.held_change) for line in lines] == [
         ("credit", 1000, 0),
         ("hold", 0, 100),
@@ -48,25 +48,25 @@ def test_exported_entry_names_its_run(written: Books) -> None:
 def test_export_adds_up_to_the_balance(written: Books) -> None:
     """The entries of an export add up to the figures of their workspaces."""
     for workspace_id in (LAB, "office"):
-        lines = exported(written, workspace_id)
+        lines = export_lines(written, workspace_id)
         figures = (sum(line.balance_change for line in lines), sum(line.held_change for line in lines))
         assert figures == written.figures(workspace_id)[:2]
 
 
 def test_export_holds_all_workspaces_in_order(written: Books) -> None:
     """All workspaces are exported in the order of the book; one of nobody has nothing in it."""
-    lines = exported(written)
+    lines = export_lines(written)
     assert [line.id for line in lines] == sorted(line.id for line in lines)
     assert {line.workspace for line in lines} == {"lab-id-name", "office-name"}
     assert len(lines) == 5
-    assert exported(written, "nobody") == []
+    assert export_lines(written, "nobody") == []
 
 
 def test_export_includes_its_first_moment_and_excludes_its_last(written: Books) -> None:
     """The first moment is in it, the last is not."""
-    assert [line.kind for line in exported(written, LAB, since=NOW + 5)] == ["post"]
-    assert [line.kind for line in exported(written, LAB, until=NOW + 5)] == ["credit", "hold"]
-    assert exported(written, LAB, since=NOW + DAY_MS) == []
+    assert [line.kind for line in export_lines(written, LAB, since=NOW + 5)] == ["post"]
+    assert [line.kind for line in export_lines(written, LAB, until=NOW + 5)] == ["credit", "hold"]
+    assert export_lines(written, LAB, since=NOW + DAY_MS) == []
 
 
 def test_pages_of_an_export_hold_each_entry_once(written: Books) -> None:
@@ -76,5 +76,5 @@ def test_pages_of_an_export_hold_each_entry_once(written: Books) -> None:
     wanted = ledger.WantedLines(None, None, None)
     sizes = [len(page) for page in written.do(lambda c: list(ledger.export_pages(c, wanted)))]
     assert sizes == [1000, 205]
-    ids = [line.id for line in exported(written)]
+    ids = [line.id for line in export_lines(written)]
     assert len(set(ids)) == len(ids) == 1205

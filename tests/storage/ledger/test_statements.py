@@ -8,7 +8,7 @@ from fairlead.domain.runs.entries import RunEntry
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.ledger import statements
 from fairlead.storage.ledger.statements import RunRows
-from storage.bookings import LAB, NOW, Books, admission, failure, kept, key, new_key, redirection, settlement
+from storage.bookings import LAB, NOW, Books, admission, failure, kept_result, key, new_key, redirection, settlement
 
 
 def of_run(books: Books, run_id: str = "run-1") -> RunRows:
@@ -31,7 +31,7 @@ def ended(books: Books) -> Books:
     books.write(admission(key_id="key-1", key=key(), least=40, dropped='["seed"]'))
     books.write(redirection(hold=150))
     event = RunEntry("call repeated", 1, "fal is asked for the second time after 0.5 s", NOW + 4)
-    books.write(settlement(charge=90, events=(event,), key_id="key", result=kept(expires_at=NOW + 77)))
+    books.write(settlement(charge=90, events=(event,), key_id="key", result=kept_result(expires_at=NOW + 77)))
     return books
 
 

@@ -21,7 +21,9 @@ TODAY = datetime.date(2027, 1, 15)
 _WRONG = "usage of a day differs from the runs that ended on it"
 
 
-def used(books: Books, *by: Grouping, first: datetime.date = TODAY, last: datetime.date = TODAY, **also: Any) -> Any:
+def read_usage(
+    books: Books, *by: Grouping, first: datetime.date = TODAY, last: datetime.date = TODAY, **also: Any
+) -> Any:
     """Read the usage of a workspace, told apart by something."""
     query = UsageQuery(first, last, by)
     workspace_id, limit = also.get("workspace_id", LAB), also.get("limit", 100)
@@ -53,7 +55,7 @@ def ended(books: Books) -> Books:
 def test_usage_is_added_up_by_day_model_and_key(ended: Books) -> None:
     """Each day, model and key has a row of its own, in order; tokens come first, with no key."""
     one, two = (UsedKey(f"key-{n}", f"label of key-{n}", "flk_a…z") for n in (1, 2))
-    assert used(ended, *ALL) == [
+    assert read_usage(ended, *ALL) == [
         Usage(1, 1, 50, "2027-01-15", "acme/one", None),
         Usage(2, 2, 30, "2027-01-15", "acme/one", one),
         Usage(1, 1, 40, "2027-01-15", "acme/one", two),
@@ -64,15 +66,15 @@ def test_usage_is_added_up_by_day_model_and_key(ended: Books) -> None:
 def test_usage_is_grouped_only_as_asked(ended: Books) -> None:
     """What is not asked for is added up."""
     yesterday = TODAY - datetime.timedelta(days=1)
-    assert used(ended, Grouping.DAY, first=yesterday) == [
+    assert read_usage(ended, Grouping.DAY, first=yesterday) == [
         Usage(1, 0, 0, "2027-01-14"),
         Usage(5, 5, 150, "2027-01-15"),
     ]
-    assert used(ended, Grouping.MODEL) == [
+    assert read_usage(ended, Grouping.MODEL) == [
         Usage(4, 4, 120, model_id="acme/one"),
         Usage(1, 1, 30, model_id="acme/two"),
     ]
-    assert [(row.key and row.key.id, row.charge) for row in used(ended, Grouping.KEY)] == [
+    assert [(row.key and row.key.id, row.charge) for row in read_usage(ended, Grouping.KEY)] == [
         (None, 50),
         ("key-1", 60),
         ("key-2", 40),
@@ -82,20 +84,20 @@ def test_usage_is_grouped_only_as_asked(ended: Books) -> None:
 def test_run_counts_on_the_day_it_ended(ended: Books) -> None:
     """The last millisecond belongs to its day."""
     yesterday = TODAY - datetime.timedelta(days=1)
-    (row,) = used(ended, *ALL, first=yesterday, last=yesterday)
+    (row,) = read_usage(ended, *ALL, first=yesterday, last=yesterday)
     assert (row.runs, row.succeeded, row.charge) == (1, 0, 0)
-    assert used(ended, *ALL, first=TODAY + datetime.timedelta(days=1), last=datetime.date.max) == []
+    assert read_usage(ended, *ALL, first=TODAY + datetime.timedelta(days=1), last=datetime.date.max) == []
 
 
 def test_workspace_is_told_its_own_usage(ended: Books) -> None:
     """A workspace is told its own."""
-    assert used(ended, Grouping.MODEL, workspace_id="office") == [Usage(1, 1, 60, model_id="acme/one")]
-    assert used(ended, Grouping.MODEL, workspace_id="nobody") == []
+    assert read_usage(ended, Grouping.MODEL, workspace_id="office") == [Usage(1, 1, 60, model_id="acme/one")]
+    assert read_usage(ended, Grouping.MODEL, workspace_id="nobody") == []
 
 
 def test_usage_rows_are_limited(ended: Books) -> None:
     """A limit is kept to, from the first row on."""
-    assert [row.charge for row in used(ended, *ALL, limit=2)] == [50, 30]
+    assert [row.charge for row in read_usage(ended, *ALL, limit=2)] == [50, 30]
 
 
 def test_runs_of_a_batch_share_usage_rows(books: Books) -> None:

@@ -29,7 +29,7 @@ def _journal(database: Any) -> Journal[str, WrittenWork[Any], str]:
     return Journal(database, lambda _, entries: WrittenWork(entries), lambda _, __: None, _SPACING)
 
 
-def _played(scenario: Coroutine[Any, Any, _Database]) -> _Database:
+def _play(scenario: Coroutine[Any, Any, _Database]) -> _Database:
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         return runner.run(scenario)
 
@@ -47,7 +47,7 @@ def test_entries_that_come_within_a_moment_of_a_batch_share_the_next() -> None:
         assert await asyncio.gather(*later) == ["c", "d"]
         return database
 
-    (first, ab), (second, cd) = _played(scenario()).batches
+    (first, ab), (second, cd) = _play(scenario()).batches
     assert (ab, cd) == (("a", "b"), ("c", "d"))
     assert second - first == pytest.approx(_SPACING.seconds)
 
@@ -62,6 +62,6 @@ def test_lone_entries_follow_each_other_at_once() -> None:
             await journal.write(name)
         return database
 
-    batches = _played(scenario()).batches
+    batches = _play(scenario()).batches
     assert [entries for _, entries in batches] == [("a",), ("b",), ("c",), ("d",), ("e",)]
     assert batches[-1][0] == batches[0][0]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from databases import opened
+from databases import opened_database
 from fairlead.domain.faults import InsufficientCredits, KeyConflict, Unauthorized
 from fairlead.domain.runs.entries import Admission, KeptResult, KeyUsed, Verdict
 from fairlead.domain.runs.replays import key_id
@@ -16,7 +16,7 @@ from fairlead.domain.work.entries import Superseded
 from fairlead.storage.db.database import Database
 from fairlead.storage.runs import idempotency
 from fairlead.storage.runs.entries import write_entries
-from storage.bookings import NOW, Books, acceptance, admission, failure, kept, key, settlement
+from storage.bookings import NOW, Books, acceptance, admission, failure, kept_result, key, settlement
 
 pytestmark = pytest.mark.req("R-18")
 CONFLICT = KeyConflict("This idempotency key was used for another call; use a new key.")
@@ -35,7 +35,7 @@ def keys(books: Books) -> dict[str, str]:
     return {row["idempotency_id"]: row["id"] for row in held}
 
 
-def ended(books: Books, run_id: str = "run-1") -> idempotency.EndedRun | None:
+def read_end(books: Books, run_id: str = "run-1") -> idempotency.EndedRun | None:
     """Return how a run ended."""
     found: idempotency.EndedRun | None = books.do(lambda c: idempotency.ended_run(c, run_id))
     return found
@@ -50,7 +50,7 @@ def test_same_call_finds_its_first_run(rich: Books) -> None:
     """The same key with the same call finds the first run, while it lives and after."""
     assert rich.write(admission("run-1", key=key())) == [None]
     assert rich.write(admission("run-2", key=key())) == [KeyUsed("run-1")]
-    rich.write(settlement("run-1", key_id="key", result=kept()))
+    rich.write(settlement("run-1", key_id="key", result=kept_result()))
     assert rich.write(admission("run-3", key=key())) == [KeyUsed("run-1")]
     assert rich.figures() == (9940, 0, 0)
     assert [row["id"] for row in rich.rows("SELECT id FROM runs")] == ["run-1"]
@@ -108,7 +108,7 @@ def test_key_is_taken_by_one_of_two_servers(database_url: str, run: Run, rich: B
         return verdict
 
     async def both() -> list[Verdict]:
-        async with opened(database_url) as one, opened(database_url) as two:
+        async with opened_database(database_url) as one, opened_database(database_url) as two:
             calls = [
                 write(server, admission(f"run-{number}-{index}", key=key(f"key-{number}")))
                 for number in range(10)
@@ -167,11 +167,11 @@ def test_late_failure_does_not_set_the_key_free(rich: Books) -> None:
     (taken,) = rich.take_over()
     assert taken.key_id == "key"
     assert rich.write(failure("run-1", key_id="key")) == [Superseded()]
-    assert (keys(rich), ended(rich)) == ({"key": "run-1"}, None)
-    assert rich.write(settlement("run-1", attempt=2, key_id="key", result=kept(content=b"[2]"))) == [None]
-    found = ended(rich)
+    assert (keys(rich), read_end(rich)) == ({"key": "run-1"}, None)
+    assert rich.write(settlement("run-1", attempt=2, key_id="key", result=kept_result(content=b"[2]"))) == [None]
+    found = read_end(rich)
     assert found is not None
-    assert found.result == kept(content=b"[2]")
+    assert found.result == kept_result(content=b"[2]")
 
 
 @pytest.mark.req("M-02")
@@ -179,19 +179,19 @@ def test_late_result_is_the_only_one_that_is_kept(rich: Books) -> None:
     """Of an old attempt and a new one the first to bring a result is told again under the key."""
     rich.write(admission("run-1", key=key()))
     rich.take_over()
-    late = settlement("run-1", key_id="key", result=kept(content=b"[1]"))
-    second = settlement("run-1", attempt=2, key_id="key", result=kept(content=b"[2]"))
+    late = settlement("run-1", key_id="key", result=kept_result(content=b"[1]"))
+    second = settlement("run-1", attempt=2, key_id="key", result=kept_result(content=b"[2]"))
     assert rich.write(late, second) == [None, Superseded()]
-    found = ended(rich)
+    found = read_end(rich)
     assert found is not None
-    assert (keys(rich), found.result) == ({"key": "run-1"}, kept(content=b"[1]"))
+    assert (keys(rich), found.result) == ({"key": "run-1"}, kept_result(content=b"[1]"))
 
 
 _RESULTS: dict[str, KeptResult] = {
-    "a result": kept(),
-    "a failure": kept(fault=b'["InternalError",{}]', content_type=None, content=None),
-    "a blob": kept(content=None, blob="b" * 64, size=5_000_000_000, replayable_until=0),
-    "all": kept(fallback_provider="fal", dropped='["seed: no"]', replayable_until=NOW + 50, content=b"\x00\xff"),
+    "a result": kept_result(),
+    "a failure": kept_result(fault=b'["InternalError",{}]', content_type=None, content=None),
+    "a blob": kept_result(content=None, blob="b" * 64, size=5_000_000_000, replayable_until=0),
+    "all": kept_result(fallback_provider="fal", dropped='["seed: no"]', replayable_until=NOW + 50, content=b"\x00\xff"),
 }
 
 
@@ -200,7 +200,7 @@ def test_result_is_found_as_it_was_kept(rich: Books, result: KeptResult) -> None
     """What was kept is found as it was, with the run's state and charge."""
     rich.write(admission("run-1", key=key()))
     rich.write(settlement("run-1", charge=60, key_id="key", result=result))
-    assert ended(rich) == idempotency.EndedRun(
+    assert read_end(rich) == idempotency.EndedRun(
         "run-1", RunState.SUCCEEDED, 60, byok=False, created_at=NOW, result=result
     )
 
@@ -209,11 +209,11 @@ def test_only_an_ended_run_has_a_result(rich: Books) -> None:
     """There is nothing to tell of a run that lives, or of none; an ended one without a result says so."""
     rich.write(admission("run-1", key=key(), byok=True, hold=0), admission("run-2"))
     rich.write(acceptance("run-1"), failure("run-2", state=RunState.LOST))
-    assert (ended(rich, "run-1"), ended(rich, "run-9")) == (None, None)
-    lost = ended(rich, "run-2")
+    assert (read_end(rich, "run-1"), read_end(rich, "run-9")) == (None, None)
+    lost = read_end(rich, "run-2")
     assert lost == idempotency.EndedRun("run-2", RunState.LOST, 0, byok=False, created_at=NOW, result=None)
     rich.write(settlement("run-1", charge=0))
-    own = ended(rich, "run-1")
+    own = read_end(rich, "run-1")
     assert own is not None
     assert own.byok
 
@@ -237,7 +237,7 @@ def test_same_key_of_two_workspaces_is_two_keys(rich: Books) -> None:
 def test_expired_keys_and_results_are_deleted_in_batches(rich: Books) -> None:
     """What is old goes in batches of a bounded size, and what is not old stays."""
     rich.write(*(admission(f"run-{n}", key=key(f"key-{n}", expires_at=NOW + n)) for n in range(7)))
-    rich.write(*(settlement(f"run-{n}", key_id=f"key-{n}", result=kept(expires_at=NOW + n)) for n in range(7)))
+    rich.write(*(settlement(f"run-{n}", key_id=f"key-{n}", result=kept_result(expires_at=NOW + n)) for n in range(7)))
     forget = partial(idempotency.forget_expired, now=NOW + 4, limit=3)
     assert [rich.do(forget) for _ in range(3)] == [6, 4, 0]
     assert set(keys(rich)) == {"key-5", "key-6"}

@@ -11,7 +11,7 @@ from fairlead.storage.accounts import workspaces
 from fairlead.storage.runs import listing
 from fairlead.storage.runs.listing import RunFilter, RunPage, list_runs, owner_of_run
 from storage.bookings import LAB, Books, admission, failure, new_key, settlement
-from storage.plans import traced
+from storage.plans import trace
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def page(books: Books, limit: int = 50, **wanted: Any) -> RunPage:
     return found
 
 
-def walked(books: Books, limit: int, **wanted: Any) -> list[str]:
+def walk(books: Books, limit: int, **wanted: Any) -> list[str]:
     """Return the ids of all pages, one after the other."""
     found, before = [], None
     while True:
@@ -55,13 +55,13 @@ def test_pages_have_every_run_once(
 ) -> None:
     """The newest first, whatever the length of a page is, and however few runs it looks at."""
     monkeypatch.setattr(listing, "LOOKED_AT", looked_at)
-    assert walked(books, limit) == ids
-    assert walked(books, limit, workspace_ids=(LAB, "office")) == ids
-    assert walked(books, limit, workspace_ids=(LAB,)) == ids[1::2]
-    assert walked(books, limit, state=RunState.FAILED) == ids[2::3]
-    assert walked(books, limit, workspace_ids=(LAB, "office"), state=RunState.FAILED) == ids[2::3]
-    assert walked(books, limit, workspace_ids=(LAB,), own_key_id="key-1") == ids[3::4]
-    assert walked(books, limit, workspace_ids=()) == []
+    assert walk(books, limit) == ids
+    assert walk(books, limit, workspace_ids=(LAB, "office")) == ids
+    assert walk(books, limit, workspace_ids=(LAB,)) == ids[1::2]
+    assert walk(books, limit, state=RunState.FAILED) == ids[2::3]
+    assert walk(books, limit, workspace_ids=(LAB, "office"), state=RunState.FAILED) == ids[2::3]
+    assert walk(books, limit, workspace_ids=(LAB,), own_key_id="key-1") == ids[3::4]
+    assert walk(books, limit, workspace_ids=()) == []
 
 
 def test_filters_are_held_together(books: Books, ids: list[str]) -> None:
@@ -88,7 +88,7 @@ def test_listed_run_has_its_key_and_money(books: Books, ids: list[str]) -> None:
 def test_page_is_found_by_an_index(books: Books) -> None:
     """No page reads all runs."""
     for wanted in (RunFilter(), RunFilter(workspace_ids=(LAB,), state=RunState.FAILED)):
-        for sql, plan in traced(books, partial(_list, wanted=wanted)):
+        for sql, plan in trace(books, partial(_list, wanted=wanted)):
             assert not any("SCAN runs" in step and "USING" not in step for step in plan.splitlines()), (sql, plan)
 
 

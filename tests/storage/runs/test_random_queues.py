@@ -12,7 +12,7 @@ from fairlead.domain.runs.entries import Admission, JournalEntry, LiveRun, Queue
 from fairlead.domain.work.entries import Claim, Release
 from fairlead.storage.ledger import ledger
 from fairlead.storage.runs.entries import Written, write_entries
-from storage.bookings import LAB, NOW, SERVER, Books, admission, failure, kept, settlement
+from storage.bookings import LAB, NOW, SERVER, Books, admission, failure, kept_result, settlement
 from storage.queued_runs import BASE_URL
 
 pytestmark = pytest.mark.req("R-23", "R-29", "R-32")
@@ -47,8 +47,8 @@ class _World:
 
     def _entries(self) -> Iterator[JournalEntry]:
         kinds: list[Callable[[], JournalEntry | None]] = [
-            self._queued, self._queued, self._called, self._claim, self._claim, self._end, self._end, self._withdrawal,
-            self._release,
+            self._queued_admission, self._queued_admission, self._synchronous_admission, self._claim, self._claim,
+            self._end, self._end, self._withdrawal, self._release,
         ]  # fmt: skip
         for _ in range(self._dice.randint(1, 6)):
             if (entry := self._dice.choice(kinds)()) is not None:
@@ -60,10 +60,10 @@ class _World:
         workspace = self._dice.choice(list(_CAPS))
         return admission(f"run-{self._count:05d}", hold, workspace_id=workspace, **changes)
 
-    def _queued(self) -> Admission:
+    def _queued_admission(self) -> Admission:
         return self._admission(ticket=QueueTicket(_BACKLOG, BASE_URL))
 
-    def _called(self) -> Admission:
+    def _synchronous_admission(self) -> Admission:
         return self._admission()
 
     def _claim(self) -> Claim | None:
@@ -80,7 +80,7 @@ class _World:
 
     def _withdrawal(self) -> Withdrawal | None:
         run = self._any("parked", "released", "dispatched")
-        return run and Withdrawal(run["id"], run["workspace_id"], "cancelled", kept(), NOW + 2)
+        return run and Withdrawal(run["id"], run["workspace_id"], "cancelled", kept_result(), NOW + 2)
 
     def _release(self) -> Release:
         return Release(self._dice.choice(list(_CAPS)))

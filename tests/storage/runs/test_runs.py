@@ -24,7 +24,7 @@ from storage.bookings import (
     acceptance,
     admission,
     failure,
-    kept,
+    kept_result,
     key,
     new_key,
     redirection,
@@ -152,7 +152,7 @@ def test_keys_are_looked_at_again_where_runs_end_in_the_same_batch(books: Books)
         admission("run-3", key_id="key-1"),
         admission("run-4", key_id="key-2"),
         settlement("run-0", booked=booked),
-        settlement("run-1", booked=booked, result=kept()),
+        settlement("run-1", booked=booked, result=kept_result()),
         failure("run-2", booked=booked, attempt=2),
     )
     assert isinstance(verdicts[0], Unauthorized)
@@ -383,13 +383,13 @@ def test_draft_is_found_in_its_own_workspace_alone(books: Books) -> None:
     books.write(acceptance("run-1", "task-7"), acceptance("run-2", "task-7"), acceptance("run-3", "task-9"))
     books.write(acceptance("run-4", "task-8"), settlement("run-2"))
 
-    def found(workspace_id: str, handle: str) -> str | None:
+    def find_operation(workspace_id: str, handle: str) -> str | None:
         operation: str | None = books.do(lambda c: runs.operation_of_work(c, workspace_id, handle))
         return operation
 
-    assert found(LAB, "task-7") == "image-to-video"
-    assert [found(LAB, handle) for handle in ("task-8", "task-9", "task-1")] == [None, None, None]
-    assert (found("office", "task-8"), found("office", "task-7")) == ("video-to-video", None)
+    assert find_operation(LAB, "task-7") == "image-to-video"
+    assert [find_operation(LAB, handle) for handle in ("task-8", "task-9", "task-1")] == [None, None, None]
+    assert (find_operation("office", "task-8"), find_operation("office", "task-7")) == ("video-to-video", None)
 
 
 def test_takeover_remembers_how_a_run_is_run(books: Books) -> None:

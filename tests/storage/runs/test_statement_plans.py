@@ -6,7 +6,7 @@ from typing import Final
 from fairlead.domain.runs.entries import JournalEntry
 from fairlead.storage.runs.entries import write_entries
 from storage.bookings import Books, acceptance, admission, failure, redirection, settlement
-from storage.plans import traced
+from storage.plans import trace
 
 _ENDED: Final = 3_000
 """So many that PostgreSQL would not read them whole for ten rows; no statistics are gathered in between."""
@@ -39,4 +39,4 @@ def _traced_batch(books: Books) -> list[tuple[str, str]]:
     """The statements of a batch in which two runs end, one is accepted and one redirected, with their steps."""
     books.write(*map(admission, ("a", "b", "c", "d")))
     entries: list[JournalEntry] = [settlement("a"), failure("b"), acceptance("c"), redirection("d"), admission("e")]
-    return traced(books, lambda connection: write_entries(connection, entries))
+    return trace(books, lambda connection: write_entries(connection, entries))

@@ -13,7 +13,7 @@ from fairlead.domain.work.entries import Claim
 from fairlead.storage.db.database import Database
 from fairlead.storage.runs import webhooks
 from fairlead.storage.runs.entries import write_entries
-from storage.bookings import LAB, NOW, SERVER, Books, admission, kept, settlement
+from storage.bookings import LAB, NOW, SERVER, Books, admission, kept_result, settlement
 from storage.queued_runs import BASE_URL, RECEIVER, end, queue, run_id, withdraw
 
 ENDED: Final = NOW + 5
@@ -68,7 +68,7 @@ def test_runs_of_one_batch_have_their_own_webhooks(books: Books) -> None:
     tickets = {id_: QueueTicket(1000, BASE_URL, f"https://receiver.example/{id_}") for id_ in ids}
     books.do(lambda c: write_entries(c, [admission(id_, ticket=tickets[id_]) for id_ in ids]))
     books.do(lambda c: write_entries(c, [Claim(id_, LAB, SERVER, NOW + 1) for id_ in ids]))
-    books.do(lambda c: write_entries(c, [settlement(id_, result=kept()) for id_ in ids[1:]]))
+    books.do(lambda c: write_entries(c, [settlement(id_, result=kept_result()) for id_ in ids[1:]]))
     assert sorted(due.url for due in claim(books)) == [f"https://receiver.example/{id_}" for id_ in ids[1:]]
 
 

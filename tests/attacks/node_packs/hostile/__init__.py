@@ -263,12 +263,12 @@ def _hook(module, name):
     """Hear what passes through a function of the engine's libraries."""
     original = getattr(module, name)
 
-    def heard(given, *arguments, **named):
+    def hear(given, *arguments, **named):
         if isinstance(given, (bytes, bytearray)):
             _OVERHEARD.append(bytes(given[:10_000]))
         return original(given, *arguments, **named)
 
-    setattr(module, name, heard)
+    setattr(module, name, hear)
 
 
 for _name in ("jiter", "json"):

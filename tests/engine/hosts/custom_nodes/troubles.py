@@ -22,7 +22,7 @@ def _own(*parts: str) -> Path:
     return Path(tempfile.gettempdir(), *parts)
 
 
-def _shown(text: object) -> dict[str, Any]:
+def _show(text: object) -> dict[str, Any]:
     return {"ui": {"text": [text]}}
 
 
@@ -61,7 +61,7 @@ def _endless(_: str) -> None:
 def _greedy(how: str) -> None:
     size = int(how)
     kept = [np.ones(size, np.uint8) for _ in range(64)]
-    _shown(len(kept))
+    _show(len(kept))
 
 
 def _unsafe(address: int) -> None:
@@ -91,7 +91,7 @@ def _odd(_: str) -> dict[str, Any]:
 
 
 def _vast(how: str) -> dict[str, Any]:
-    return _shown("x" * int(how))
+    return _show("x" * int(how))
 
 
 def _talkative(how: str) -> None:
@@ -112,7 +112,7 @@ def _context() -> NodeContext:
 
 
 def _environment(_: str) -> dict[str, Any]:
-    return _shown(dict(os.environ))
+    return _show(dict(os.environ))
 
 
 def _garbage(how: str) -> None:
@@ -131,7 +131,7 @@ def _gripping(_: str) -> None:
     ctypes.PyDLL(None).sleep(1000)
 
 
-def _named(how: str) -> None:
+def _raise_named(how: str) -> None:
     raise NamedFaultError(how, "as asked")
 
 
@@ -139,7 +139,7 @@ def _thief(how: str) -> dict[str, Any]:
     """Have the server keep a file that is not the node's."""
     path, saved = _context().new_file("stolen", "txt")
     path.symlink_to(how)
-    return _shown(saved.filename)
+    return _show(saved.filename)
 
 
 def _writer(how: str) -> dict[str, Any]:
@@ -149,11 +149,11 @@ def _writer(how: str) -> dict[str, Any]:
     assert not left.exists()
     if how == "fail":
         raise ValueError("after all")
-    return _shown(saved.as_ui())
+    return _show(saved.as_ui())
 
 
 def _reader(how: str) -> dict[str, Any]:
-    return _shown(_context().input_file(how).read_text())
+    return _show(_context().input_file(how).read_text())
 
 
 def _kind(name: str, run: Callable[[str], Any], **more: Any) -> type:
@@ -174,7 +174,7 @@ class Unwilling(_Node):
 
     def run(self, how: str) -> dict[str, Any]:
         """Show what it was told."""
-        return _shown(how)
+        return _show(how)
 
 
 class Asynchronous(_Node):
@@ -185,7 +185,7 @@ class Asynchronous(_Node):
         reply = await _context().run_model("model/one", how.encode())
         second = await _context().run_model("model/one", how.encode())
         file = _context().input_file("in.txt").read_text()
-        return _shown([reply.body.decode(), second.body.decode(), reply.files[""].read_text(), file])
+        return _show([reply.body.decode(), second.body.decode(), reply.files[""].read_text(), file])
 
 
 class Costly(_Node):
@@ -198,7 +198,7 @@ class Costly(_Node):
         """Show the count and the process."""
         del how
         Costly.calls += 1
-        return _shown([Costly.calls, os.getpid()])
+        return _show([Costly.calls, os.getpid()])
 
 
 NODE_CLASS_MAPPINGS = {
@@ -212,7 +212,7 @@ NODE_CLASS_MAPPINGS = {
     "Garbage": _kind("Garbage", _garbage),
     "Family": _kind("Family", _family),
     "Gripping": _kind("Gripping", _gripping),
-    "Named": _kind("Named", _named),
+    "Named": _kind("Named", _raise_named),
     "Thief": _kind("Thief", _thief),
     "Writer": _kind("Writer", _writer),
     "Reader": _kind("Reader", _reader),

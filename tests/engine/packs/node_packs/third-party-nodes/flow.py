@@ -38,18 +38,18 @@ class WhileClose:
                 if len(found[value[0]]) == 1:
                     self.users(value[0], dynprompt, found)
 
-    def contained(self, node_id, found, chosen):
+    def collect_contained(self, node_id, found, chosen):
         for user in found.get(node_id, []):
             if user not in chosen:
                 chosen.add(user)
-                self.contained(user, found, chosen)
+                self.collect_contained(user, found, chosen)
 
     def close(self, flow, condition, dynprompt, unique_id, value=None):
         if not condition:
             return (value,)
         found, chosen = {}, {unique_id, flow[0]}
         self.users(unique_id, dynprompt, found)
-        self.contained(flow[0], found, chosen)
+        self.collect_contained(flow[0], found, chosen)
         graph = GraphBuilder()
         for node_id in chosen:
             original = dynprompt.get_node(node_id)
