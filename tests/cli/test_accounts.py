@@ -227,7 +227,7 @@ def test_receiver_of_a_webhook_is_shown_without_its_secret(books: Books, ran: Ra
     )
     assert document(ran("runs", "show", "live", "--json"))["webhook"]["url"] == "https://receiver.example:8443/hook"
     shown = ran("runs", "show", "live").output
-    assert "Who is told of its end:" in shown
+    assert "Its webhook:" in shown
     assert "secret" not in shown
 
 

@@ -124,4 +124,4 @@ def test_address_that_cannot_be_told_anything_is_refused(ran: Ran) -> None:
         ("email", "ada@example.com"),
     ):
         assert mistake(ran("alert-channels", "create", "lab", kind, stdin=address))
-    assert ran("alert-channels", "list", "lab").output == "Nobody is told of this workspace's money.\n"
+    assert ran("alert-channels", "list", "lab").output == "This workspace has no alert channels.\n"

@@ -63,7 +63,7 @@ def test_log_without_a_delivery_says_so(books: Books, ran: Ran) -> None:
     queue(books, run_id(1))
     queue(books, run_id(2), url=None)
     assert ran("log", run_id(1)).output.splitlines() == [
-        "https://receiver.example/hook", "It was not tried yet.", "Its run goes on.",
+        "https://receiver.example/hook", "It was not tried yet.", "Its run is in progress.",
     ]  # fmt: skip
     for missing in (run_id(2), run_id(3)):
         done = ran("log", missing)

@@ -81,7 +81,7 @@ def migrate_data_command(source: str, target: str, as_json: bool) -> None:
     """Copy the database SOURCE into TARGET and prove that they are the same.
 
     Both are URLs: sqlite:///FILE or postgresql://… Stop every server first. TARGET has to be empty. If it is killed,
-    the same command goes on where it was. Stored files are not in the database: they stay where they are.
+    the same command continues where it stopped. Stored files are not in the database: they stay where they are.
     """
     settings = read_settings()
 

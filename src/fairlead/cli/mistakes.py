@@ -57,7 +57,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     BudgetTakenError: "there is a budget of this subject and period already; `fairlead budgets list` shows it",
     BadMemberError: "{}",
     EmailTakenError: "a member has the e-mail address {} already",
-    LastOperatorError: "this is the last operator: make somebody else one first",
+    LastOperatorError: "this is the last operator: make another member one first",
     TooManyKeysError: "the member has as many keys as there may be; revoke one first",
     UnknownMemberError: "there is no member {}, or none there; `fairlead members list` shows them",
     UnknownPersonalKeyError: "the member has no key {}; `fairlead members keys` shows them",

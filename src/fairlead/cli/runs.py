@@ -117,7 +117,7 @@ def show(run_id: str, settings: Settings, as_json: bool) -> None:
     _print_part("Provider it was held for" if _was_never_sent(run) else "Providers it went to", parts["legs"], _LEGS)
     _print_part("What was booked", parts["entries"], _ENTRIES)
     _print_part("What happened to it", parts["events"], _EVENTS)
-    _print_part("Who is told of its end", webhooks, _WEBHOOK)
+    _print_part("Its webhook", webhooks, _WEBHOOK)
     _print_part("Tries to tell them", parts["tries"], _TRIES)
 
 

@@ -20,7 +20,7 @@ _FIGURES: Final = ("runs", "succeeded", "failed", "amount", "credits")
 @click.argument("workspace", default="default")
 @click.option("--from", "first", metavar="DATE", help="The first day (UTC). [default: 29 days before the last]")
 @click.option("--to", "last", metavar="DATE", help="The last day (UTC), such as 2026-01-31. [default: today]")
-@click.option("--by", metavar="LIST", help="What is told apart, separated by commas. [default: day,model,key]")
+@click.option("--by", metavar="LIST", help="The groups, separated by commas. [default: day,model,key]")
 @settings_option
 @json_option
 def usage(

@@ -75,4 +75,4 @@ def _end(ends: dict[str, object]) -> str:
         return f"Delivered at {ends['delivered_at']}."
     if ends["gave_up_at"] is not None:
         return f"Given up at {ends['gave_up_at']}."
-    return "Its run goes on." if ends["next_at"] is None else f"Tried next at {ends['next_at']}."
+    return "Its run is in progress." if ends["next_at"] is None else f"Tried next at {ends['next_at']}."

@@ -89,7 +89,7 @@ def organization_options(command: Any) -> Any:
         help="Whether the serverless jobs API refuses keys here: their accounts must use single sign-on.",
     )(command)
     return click.option(
-        "--organization", metavar="ID", help="The organization that holds it, told in refusals; `none` for none."
+        "--organization", metavar="ID", help="The organization that holds it, named in refusals; `none` for none."
     )(command)
 
 
@@ -183,7 +183,7 @@ def credit(workspace: str, dollars: str, reason: str, settings: Settings, as_jso
 @click.argument("workspace")
 @settings_option
 def suspend(workspace: str, settings: Settings) -> None:
-    """Have WORKSPACE begin no further work; what was begun goes on to its end."""
+    """Stop WORKSPACE from beginning work; work that has begun continues to its end."""
     _change_state(settings, workspace, operations.suspend_workspace)
     click.echo(f"{workspace} is suspended.")
 

@@ -177,7 +177,7 @@ class Settings:
         2, "The most processes that read large bodies, and large answers.", readers.integer(1, 64)
     )
     deadline_seconds: float = _option(
-        600.0, "How long a synchronous call is held; the run goes on after it.", readers.number(0.01, 86_400)
+        600.0, "How long a synchronous call is held; the run continues after it.", readers.number(0.01, 86_400)
     )
     run_places: int = _option(10_000, "The most synchronous runs that callers wait for.", readers.integer(1, 10**6))
     run_admissions: int = _option(64, "Of them, how many are admitted at a time.", readers.integer(1, 10_000))
@@ -202,7 +202,7 @@ class Settings:
     )
     replay_links_seconds: int = _option(
         600,
-        "How long a result that names a partner's links is told again to its idempotency key.",
+        "How long a result that names a partner's links can be replayed for its idempotency key.",
         readers.integer(0, 86_400),
     )
     queue_backlog: int = _option(
@@ -373,7 +373,7 @@ class Settings:
     )
     drain_pause_seconds: float = _option(
         0.0,
-        "How long a server that was told to stop goes on as ever but for saying so, until load balancers have noticed.",
+        "How long a stopping server still serves while it reports the stop, until load balancers have noticed.",
         readers.number(0, 600),
     )
     drain_seconds: float = _option(

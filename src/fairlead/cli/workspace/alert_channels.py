@@ -41,7 +41,7 @@ def create(workspace: str, kind: str, file: object, settings: Settings, as_json:
     """Have every alert of WORKSPACE sent to a further address. A webhook's URL is often its password."""
     target = read_secret(file, "address", 4 * TARGET_CHARACTERS_MAX)
     made = _run(settings, workspace, lambda channels, id_: channels.add(id_, ChannelKind(kind), target, shell_actor()))
-    print_result(_row(made), f"{made.shown} is told the alerts of {workspace} ({made.id}).", as_json=as_json)
+    print_result(_row(made), f"{made.shown} gets the alerts of {workspace} ({made.id}).", as_json=as_json)
 
 
 @alert_channels_group.command("list")
@@ -52,7 +52,7 @@ def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
     """List the channels that the alerts of WORKSPACE are sent to."""
     found = _run(settings, workspace, lambda channels, id_: channels.list_channels(id_))
     rows = [_row(one) for one in found]
-    print_rows(rows, _COLUMNS, as_json=as_json, empty="Nobody is told of this workspace's money.")
+    print_rows(rows, _COLUMNS, as_json=as_json, empty="This workspace has no alert channels.")
 
 
 @alert_channels_group.command()

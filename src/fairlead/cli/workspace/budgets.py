@@ -36,7 +36,7 @@ def budgets() -> None:
 @click.option("--key", metavar="ID", help="Of one key.")
 @click.option("--model", metavar="ID", help="Of the runs of one model.")
 @click.option("--period", type=click.Choice(_PERIODS), default="month", help="When it is whole again, in UTC.")
-@click.option("--thresholds", default="50,80,100", help="At which percents people are told; empty for none.")
+@click.option("--thresholds", default="50,80,100", help="The percentages at which alerts are sent; empty for none.")
 @click.option("--only-tell", is_flag=True, help="Let runs go on past it.")
 @settings_option
 @json_option
@@ -91,7 +91,7 @@ def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
 @click.argument("budget_id", metavar="BUDGET")
 @click.option("--limit", metavar="DOLLARS", help="What may be spent in a period.")
 @click.option("--period", type=click.Choice(_PERIODS), help="When it is whole again, in UTC.")
-@click.option("--thresholds", help="At which percents people are told; empty for none.")
+@click.option("--thresholds", help="The percentages at which alerts are sent; empty for none.")
 @click.option("--enforce/--only-tell", "is_enforced", default=None, help="Whether runs past it are refused.")
 @settings_option
 def set_command(
