@@ -30,10 +30,10 @@ _BUSY: Final = "This server has as many runs under way as it can do at a time; n
 class RunPlaces:
     """The places of one server: `in_progress` for calls that wait for their runs, `admissions` for runs being admitted.
 
-    A place is waited for up to `wait_seconds`. If a run has waited in vain for its admission, more arrive than can be
-    handled, and letting them wait would make all of them late. So from then on the server is under pressure: few runs
-    wait, and only briefly, and others are refused at once if their workspace has its share. That lasts until none was
-    refused for `wait_seconds`: a moment in which none waits proves little.
+    A run waits for a place for up to `wait_seconds`. If one has waited in vain for its admission, more arrive than the
+    server can handle, and letting them wait would make all of them late. So from then on the server is under pressure:
+    few runs wait, and only briefly, and others are refused at once if their workspace has its share. That lasts until
+    no run was refused for `wait_seconds`: a moment in which none waits proves little.
 
     A workspace has at most three quarters of the places in progress, which may be held for minutes.
     """
