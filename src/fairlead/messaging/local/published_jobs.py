@@ -1,7 +1,7 @@
 """Which events of each job were published to the subscribers of a workspace: none twice, and none out of order."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -54,32 +54,25 @@ class PublishedJobs:
 
     def admit_own(self, envelope: EventEnvelope) -> bool:
         """Whether an event of this server is to be published: all but an end that was read before it was published."""
-        position = self._position_of(envelope)
-        if position is None:
-            return True
-        if position.has_ended:
-            return False
-        _advance(position, envelope)
-        return True
+        return self._admit(envelope, lambda _position, _envelope: True)
 
     def admit_heard(self, envelope: EventEnvelope, now: float) -> bool:
         """Whether an event that a messenger brings is to be published: only if it is the next one of its job."""
-        position = self._position_of(envelope)
-        if position is None:
-            return True
-        if position.has_ended or not _follows(position, envelope):
-            return False
-        _advance(position, envelope)
-        if not envelope.is_kept:
+        is_admitted = self._admit(envelope, _follows)
+        if is_admitted and not envelope.is_kept and (position := self._position_of(envelope)) is not None:
             position.heard_at = now
-        return True
+        return is_admitted
 
     def admit_read(self, envelope: EventEnvelope) -> bool:
         """Whether an event from the database is to be published: only if it is new; none can be missing before it."""
+        return self._admit(envelope, _is_new)
+
+    def _admit(self, envelope: EventEnvelope, may_be_next: Callable[[_Position, EventEnvelope], bool]) -> bool:
+        """Whether an event is to be published; if so, it becomes the last one of its job."""
         position = self._position_of(envelope)
         if position is None:
             return True
-        if position.has_ended or not _is_new(position, envelope):
+        if position.has_ended or not may_be_next(position, envelope):
             return False
         _advance(position, envelope)
         return True
