@@ -43,7 +43,7 @@ class Stage(enum.Enum):
 
 
 class Check(NamedTuple):
-    """A condition that a call must meet, and the faults with which it is refused otherwise."""
+    """A condition that a call must meet, and the faults of a call that does not."""
 
     stage: Stage
     condition: str
