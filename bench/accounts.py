@@ -29,7 +29,7 @@ from bench.sessions import request, sessions
 
 from databases import running_postgres
 from fairlead.api.http.cursors import make_cursor
-from fairlead.operations.clock import new_id
+from fairlead.clock import new_id
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import api_keys, ledger_entries, runs, usage_days, workspaces
 

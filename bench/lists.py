@@ -28,7 +28,7 @@ from bench.measuring import CannotMeasureError, Claim, Gateway
 from bench.sessions import Session, request, sessions
 
 from databases import running_postgres
-from fairlead.operations.clock import new_id
+from fairlead.clock import new_id
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import jobs, workspaces

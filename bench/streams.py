@@ -26,9 +26,9 @@ from bench import measuring
 from bench.measuring import MIB, CannotMeasureError, Claim, Gateway
 from bench.sessions import request, sessions
 
+from fairlead.clock import Clock, new_id
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
-from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.watch import STREAMS_MAX
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.opening import open_database

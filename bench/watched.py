@@ -25,6 +25,7 @@ from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.frames import PLAIN, pack_broadcast
 from fairlead.api.cloud.socket import CloudSocket
 from fairlead.api.http.credentials import CredentialReader
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
 from fairlead.messaging.event_hub import Broadcast, EventHub
@@ -34,7 +35,6 @@ from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
-from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.follow import follow_nobody
 from fairlead.server.drain import Drain
 from fairlead.server.web_server import WebServer

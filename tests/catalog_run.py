@@ -20,7 +20,7 @@ import httpx
 from catalog_queue import compare_queued
 from catalog_samples import AT_ONCE, BUDGET, Call, calls, samples, shipped_catalog
 from fairlead.cli.output import print_table
-from fairlead.operations.clock import Clock
+from fairlead.clock import Clock
 from reaper import watch_this_run
 from servers import Server, serving
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Catalog, Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.ledger.rates import Pricing
 from fairlead.operations.catalog import read_catalog
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.requests import LegPlan, Request, completed_body, plan_leg
 from fairlead.providers.spec import Provider
 from fairlead.server.installation import authored_flag, catalog_folders, provider_files

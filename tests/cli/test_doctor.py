@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from conftest import Run
 from fairlead.cli import commands
+from fairlead.clock import Clock
 from fairlead.domain.jobs.entries import Submission
 from fairlead.domain.work.pools import WorkedPools
 from fairlead.observing.installation import OTHER_POOLS, PoolSeen
-from fairlead.operations.clock import Clock
 from fairlead.operations.overview import Overview
 from fairlead.storage.db.database import Database
 from fairlead.storage.jobs import jobs

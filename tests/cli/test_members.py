@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from databases import opened_database
 from fairlead.cli import commands
+from fairlead.clock import Clock
 from fairlead.operations.accounts.members import bootstrap_operator
 from fairlead.operations.accounts.workspaces import bootstrap
-from fairlead.operations.clock import Clock
 from servers import command
 
 _EMAIL: Final = "ada@example.com"

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from conftest import Run
 from fairlead.cli import commands
+from fairlead.clock import Clock
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.operations.accounts.workspaces import bootstrap, list_workspaces
-from fairlead.operations.clock import Clock
 from fairlead.server.installation import provider_files, strange_variables
 from fairlead.server.settings import BadSettingError, read_settings
 from fairlead.storage.db.database import Database

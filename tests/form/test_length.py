@@ -46,7 +46,6 @@ _SMALL: Final = frozenset(
         "fairlead.engine.packs.shims.scaling",
         "fairlead.engine.packs.shims.web",
         "fairlead.engine.texts.bounds",
-        "fairlead.operations.clock",
         "fairlead.operations.jobs.store",
         "fairlead.operations.runs.awaited_runs",
         "fairlead.storage.blobs.errors",

@@ -84,7 +84,7 @@ async def _path(folder: Path, *, keyed: bool) -> set[_Function]:
     }
 
 
-@pytest.mark.parametrize(("keyed", "functions", "files"), [(False, 150, 36), (True, 165, 41)])
+@pytest.mark.parametrize(("keyed", "functions", "files"), [(False, 150, 35), (True, 165, 40)])
 def test_path_of_a_run_does_not_grow(
     keyed: bool,  # noqa: FBT001 -- a parameter of the test
     functions: int,

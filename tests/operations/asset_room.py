@@ -4,6 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.assets.records import Asset, NewAsset
 from fairlead.fair_shares import FairShares
@@ -15,7 +16,6 @@ from fairlead.operations.assets.files import FileLinks, WorkflowFiles
 from fairlead.operations.assets.moderation import Judge, Moderation
 from fairlead.operations.assets.records import Assets
 from fairlead.operations.assets.results import AssetSweeper
-from fairlead.operations.clock import Clock
 from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW

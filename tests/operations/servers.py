@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from document_reading import document_readers
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.runs.entries import IdempotencyKey
 from fairlead.domain.runs.queue import Throughput
@@ -27,7 +28,6 @@ from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector

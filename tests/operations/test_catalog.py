@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observation
 from fairlead.operations.catalog import CatalogKeeper, read_catalog, write_snapshots
-from fairlead.operations.clock import Clock
 from fairlead.providers.spec import Provider
 from operations.servers import FLAG, providers_at
 

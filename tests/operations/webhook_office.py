@@ -6,12 +6,12 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from fairlead.clock import Clock
 from fairlead.domain.runs.webhooks import DueDelivery
 from fairlead.http_client.addresses import Resolver, resolve
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.observing.observations import Observation
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.webhooks import DeliveryLog, Webhooks, allowed_addresses
 from fairlead.storage.db.database import Database
 from fake_partner import Request

@@ -16,10 +16,10 @@ from catalog_samples import (
     shipped_catalog,
     shipped_providers,
 )
+from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.ledger.estimates import estimate
 from fairlead.domain.pointers import find_all
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.requests import completed_body
 
 _PROVIDERS: Final = shipped_providers()

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from cases import for_each
 from catalog_samples import Sample, plan_call, samples, shipped_catalog, shipped_providers
 from document_reading import answer_reader
+from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Leg
 from fairlead.domain.faults import (
     Cancelled,
@@ -33,7 +34,6 @@ from fairlead.domain.faults import (
 from fairlead.domain.pointers import find_all
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
-from fairlead.operations.clock import Clock
 from fairlead.providers.answers import Accepted
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials

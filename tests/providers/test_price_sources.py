@@ -1,7 +1,7 @@
 """Every price that ships says where its vendor publishes it, and when somebody last looked."""
 
 from catalog_samples import shipped_catalog
-from fairlead.operations.clock import Clock
+from fairlead.clock import Clock
 
 
 def test_every_rate_card_has_a_source_and_a_date() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from sqlalchemy import select
 
 from document_reading import document_readers
+from fairlead.clock import Clock
 from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.work.entries import Released
 from fairlead.http_client.transport import Transport
@@ -26,7 +27,6 @@ from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.accounts.sweeping import AccountSweeper, KeptDays, RecordSweeper
 from fairlead.operations.assets.results import AssetCopier, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller

@@ -19,6 +19,7 @@ from fairlead.api.router.routes import ROUTES
 from fairlead.api.router.runs import RunHandler, RunPath
 from fairlead.api.routes import OPERATOR_ROUTES
 from fairlead.api.routes import ROUTES as SERVICE
+from fairlead.clock import new_id
 from fairlead.domain.faults import (
     Fault,
     FaultError,
@@ -28,7 +29,6 @@ from fairlead.domain.faults import (
     bucket,
 )
 from fairlead.observing.observations import Observer, UnexpectedError
-from fairlead.operations.clock import new_id
 
 _RUNS: Final = tuple(route for route in ROUTES if route.handler == RunHandler.run)
 _FRAMED: Final = tuple(route for route in ROUTES if route not in _RUNS)

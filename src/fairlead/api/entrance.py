@@ -9,8 +9,8 @@ from fairlead.api.http.asgi import AsgiApplication, Headers, Receive, Scope, Sen
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.router.errors import error_response
 from fairlead.api.router.generations import V2
+from fairlead.clock import new_id
 from fairlead.domain.faults import ServiceUnavailable
-from fairlead.operations.clock import new_id
 from fairlead.operations.readiness import Status
 
 _TOLD: Final = {"/healthz": (200, "ok"), "/readyz": (503, Status.STARTING.value)}

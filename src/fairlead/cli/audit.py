@@ -20,8 +20,8 @@ from fairlead.cli.output import (
     with_times,
 )
 from fairlead.cli.store.blobs import wrong_store
+from fairlead.clock import Clock
 from fairlead.operations.assets.stored_files import BlobAudit, Count, Finding
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import books as operations
 from fairlead.operations.ledger.archive_proof import ArchiveProof, prove_archives
 from fairlead.server.blob_stores import stored_blobs

@@ -21,9 +21,9 @@ from fairlead.cli.output import (
     with_dollars,
     with_times,
 )
+from fairlead.clock import Clock
 from fairlead.domain.days import DAY_MS, day_of, read_date, start_of
 from fairlead.operations.accounts.audit_log import shell_actor
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import archives
 from fairlead.operations.ledger import books as operations
 from fairlead.server.settings import Settings

@@ -9,10 +9,10 @@ import click
 import msgspec
 
 from fairlead.cli.output import json_option, print_json, print_rows, show_value
+from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.catalog import PriceRow, price_rows, read_catalog, write_snapshots
-from fairlead.operations.clock import Clock
 from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.server.settings import read_settings
 

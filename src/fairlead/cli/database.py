@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from fairlead.cli.output import data_option, json_option, print_result
+from fairlead.clock import Clock
 from fairlead.domain.faults import FaultError
-from fairlead.operations.clock import Clock
 from fairlead.operations.data_copy import CopySummary, migrate_data
 from fairlead.server.installation import lock_file_database, opened_database, prepare_data
 from fairlead.server.setting_readers import database_url

@@ -8,6 +8,7 @@ import msgspec
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
+from fairlead.clock import Clock
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.deployments import (
     BadDeployment,
@@ -21,7 +22,6 @@ from fairlead.domain.deployments import (
 )
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.workspaces import find_workspace
-from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import Deployments
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database

@@ -16,10 +16,10 @@ import click
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_json, print_table
 from fairlead.cli.store.blobs import wrong_store
+from fairlead.clock import Clock
 from fairlead.domain.jobs.subscriptions import beyond
 from fairlead.operations.assets.stored_files import BlobAudit
 from fairlead.operations.catalog import read_catalog
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.books import audit
 from fairlead.operations.overview import unattended_pools
 from fairlead.operations.work.presence import clock_ahead

@@ -11,12 +11,12 @@ import msgspec
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.cli.workspaces import names_of, organization_changes, organization_options
+from fairlead.clock import Clock
 from fairlead.domain.ledger.budgets import TEAM_CHARACTERS_MAX, Budget, BudgetPeriod, changed_budget, is_team
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.keys import KeyChanges
-from fairlead.operations.clock import Clock
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 

@@ -6,6 +6,7 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Role
 from fairlead.operations.accounts import audit_log
 from fairlead.operations.accounts import members as operations
@@ -13,7 +14,6 @@ from fairlead.operations.accounts.audit_log import AuditEntry, AuditFilter, shel
 from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.accounts.members import Invited, Member, NewPerson
 from fairlead.operations.accounts.workspaces import find_workspace
-from fairlead.operations.clock import Clock
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 

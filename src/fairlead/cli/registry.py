@@ -6,9 +6,9 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_rows, with_times
+from fairlead.clock import Clock
 from fairlead.domain.registry import Kind
 from fairlead.operations.accounts.audit_log import shell_actor
-from fairlead.operations.clock import Clock
 from fairlead.operations.registry import publishing as operations
 from fairlead.server.settings import Settings
 

@@ -7,9 +7,9 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
+from fairlead.clock import Clock
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.secret_rotation import Rotated, RotationError, SecretRotation, SecretState
-from fairlead.operations.clock import Clock
 from fairlead.server.installation import master_secret, secret_rotation
 from fairlead.server.settings import Settings
 

@@ -8,8 +8,8 @@ from fairlead.api.router.documents import UsageFigures
 from fairlead.api.router.usage import usage_response
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_json, print_table, show_value
+from fairlead.clock import Clock
 from fairlead.domain.ledger.usage import Grouping, Usage, usage_query
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.usage import report_usage
 from fairlead.server.settings import Settings
 

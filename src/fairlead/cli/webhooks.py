@@ -6,11 +6,11 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_json, print_rows, with_times
+from fairlead.clock import Clock
 from fairlead.domain.runs.webhooks import Try
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
 from fairlead.operations.accounts.workspaces import find_workspace
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.server.installation import master_secret
 from fairlead.server.settings import Settings

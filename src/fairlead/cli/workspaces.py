@@ -7,13 +7,13 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.accounts.audit_log import shell_actor
-from fairlead.operations.clock import Clock
 from fairlead.server.installation import tiers_of, workspace_grace_ms
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from fairlead.deadlines import Deadlines
+from fairlead.clock import Deadlines
 from fairlead.http_client.addresses import AddressBook, IPAddress, Resolver, is_public, resolve
 from fairlead.http_client.connections import Connection, Place, Received, Request, Sink
 from fairlead.http_client.outcomes import BrokenOffError, Reply, TooSlowError, TransportError, UnreachableError

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from fairlead.operations.clock import Clock, new_id
+from fairlead.clock import Clock, new_id
 from fairlead.storage.blobs.references import KINDS, references_after, references_to, replace_marker
 from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, StoredBlobs
 from fairlead.storage.db.database import Database, Transaction

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller, refuse_model
 from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection, catalog_limit, page_after
 from fairlead.domain.declarations import BadFileError
@@ -14,7 +15,6 @@ from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
 from fairlead.domain.ledger.estimates import price_lines
 from fairlead.domain.ledger.markups import Markups
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
-from fairlead.operations.clock import Clock
 from fairlead.providers.spec import Provider
 from fairlead.storage.catalog.files import Offer
 from fairlead.storage.catalog.reader import Fingerprint, fingerprint, load_catalog

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.operations.clock import Clock
+from fairlead.clock import Clock
 from fairlead.operations.ledger.books import audit
 from fairlead.storage.db import copies
 from fairlead.storage.db.copies import TargetTakenError

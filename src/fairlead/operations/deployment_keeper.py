@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
+from fairlead.clock import Clock
 from fairlead.domain.deployments import (
     REASON_MAX,
     Deployment,
@@ -22,7 +23,6 @@ from fairlead.domain.deployments import (
 from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts, Prepared
 from fairlead.observing.observations import DatabaseTrouble, DeploymentMoved, Observer, ReleaseSettled, UnexpectedError
-from fairlead.operations.clock import Clock
 from fairlead.storage import deployments
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.deployments import Moved

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.deployments import (
     DEPLOYMENTS_MAX,
@@ -27,7 +28,6 @@ from fairlead.domain.deployments import (
 )
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.operations.clock import Clock
 from fairlead.storage import deployments
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work

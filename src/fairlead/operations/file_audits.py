@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import FaultError
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.assets.stored_files import AuditedBlobs, BlobAudit, Count, Finding
-from fairlead.operations.clock import Clock
 from fairlead.storage.blobs.store import BlobsUnavailableError
 from fairlead.storage.db.database import Database
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.observing.installation import (
     OTHER_POOLS,
     BacklogSeen,
@@ -18,7 +19,6 @@ from fairlead.observing.installation import (
     PoolSeen,
     ServersSeen,
 )
-from fairlead.operations.clock import Clock
 from fairlead.operations.shared_look import SharedLook
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
 from fairlead.storage.jobs.jobs import QUEUE as JOBS

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor
 from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.clock import Clock
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import Health, Healths

@@ -21,6 +21,7 @@ from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.hosts import KnownHosts
 from fairlead.api.http.sessions import SessionCookies
+from fairlead.clock import Clock
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.accounts.rate_windows import quotas_of
 from fairlead.domain.accounts.token_issuers import read_issuers
@@ -47,7 +48,6 @@ from fairlead.operations.accounts.workspaces import bootstrap
 from fairlead.operations.assets.results import AssetReader, AssetSweeper, StoreLinks
 from fairlead.operations.assets.shared_store import SharedStore
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import Deployments
 from fairlead.server.blob_stores import direct_links, ready_blobs
 from fairlead.server.installation import (

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from fairlead.clock import Clock
 from fairlead.identity.bucket_links import BucketKey, BucketLinks
 from fairlead.operations.assets.results import StoreLinks
-from fairlead.operations.clock import Clock
 from fairlead.server.installation import DataDirectoryError
 from fairlead.server.settings import LINKS_DIRECT, BadSettingError, Settings
 from fairlead.storage.blobs.errors import BlobLostError

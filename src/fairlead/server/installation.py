@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 import fairlead
+from fairlead.clock import Clock
 from fairlead.domain.brand import Brand
 from fairlead.domain.catalog.identifiers import provider_setting
 from fairlead.domain.days import HOUR_MS
@@ -25,7 +26,6 @@ from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.secret_rotation import SecretRotation
 from fairlead.operations.accounts.workspaces import Tiers
-from fairlead.operations.clock import Clock
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers

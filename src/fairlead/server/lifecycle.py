@@ -12,11 +12,11 @@ import msgspec
 from prometheus_client.registry import Collector
 
 from fairlead.api.http.asgi import AsgiApplication
+from fairlead.clock import Clock
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
 from fairlead.operations.accounts.sweeping import AccountSweeper, KeptDays, RecordSweeper
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.clock import Clock
 from fairlead.operations.overview import Overview
 from fairlead.operations.readiness import Readiness
 from fairlead.server.base import Base, Jobs, describe_build, observers, ready_base, start_background

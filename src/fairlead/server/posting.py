@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.runs.webhooks import DueDelivery
 from fairlead.http_client.transport import Transport
 from fairlead.identity.master_secret import Secrets
 from fairlead.mail import Mailer, MailServer
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.alerts import AlertChannels, AlertTeller, DueAlert
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.webhooks import Webhooks, allowed_addresses

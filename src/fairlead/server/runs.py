@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import new_id
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.work.pools import DEFAULT_POOL, WorkedPools
@@ -19,7 +20,6 @@ from fairlead.observing.observations import (
     JournalSplit,
 )
 from fairlead.operations.assets.results import AssetCopier
-from fairlead.operations.clock import new_id
 from fairlead.operations.partners import Partners
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited_runs import AwaitedRuns

@@ -24,6 +24,7 @@ from fairlead.api.http.asgi import Receive, Scope, Send
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.engine.hosts.rendering import render
@@ -41,7 +42,6 @@ from fairlead.operations.assets.files import FileLinks, WorkflowFiles
 from fairlead.operations.assets.moderation import Moderation
 from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.assets.views import FileViews
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.files import find_file_of_id
 from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.db.database import Database

@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidStatus
 
 from api.cloud.watching import JOB, NOW, ServerFixture, picture, place, run_server
 from fairlead.api.cloud.wire import FEATURES
+from fairlead.clock import Clock
 from fairlead.domain.jobs.events import (
     Cached,
     Executed,
@@ -30,7 +31,6 @@ from fairlead.domain.jobs.events import (
 )
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.operations.accounts.keys import revoke_key
-from fairlead.operations.clock import Clock
 from fairlead.storage.db.opening import open_database
 
 pytestmark = pytest.mark.req("C-08")

@@ -24,12 +24,12 @@ from databases import migrate_url
 from fairlead.api.application import Application
 from fairlead.api.assets import AssetHandlers, content_disposition
 from fairlead.api.http.headers import HeaderNames
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.identity.links import Links
 from fairlead.observing.observations import FaultAnswered, Observation
 from fairlead.operations.assets.results import AssetReader
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.assets.results import Asset, insert_assets
 from fairlead.storage.blobs.opening import local_blobs

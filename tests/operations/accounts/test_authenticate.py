@@ -8,6 +8,7 @@ import jwt
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller, Gate, Patterns
 from fairlead.domain.faults import Fault, FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeyFile, SharedSecret
@@ -16,7 +17,6 @@ from fairlead.operations.accounts import authenticate as authentication
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator, Credential, Token
 from fairlead.operations.accounts.keys import issue_key, revoke_key
 from fairlead.operations.accounts.workspaces import NewWorkspace, change_workspace, create_workspace
-from fairlead.operations.clock import Clock
 from operations.servers import Guarded
 
 ISSUER: Final = "https://id.example"

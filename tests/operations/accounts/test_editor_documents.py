@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InvalidInput, RequestNotFound
 from fairlead.domain.jobs.faults import BadFile, FileExists, FileTooLarge, JobFault, JobFaultError
 from fairlead.operations.accounts import editor_documents
 from fairlead.operations.accounts.editor_documents import DOCUMENT_BYTES_MAX, SETTING_BYTES_MAX, EditorDocuments
-from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database
 from storage.bookings import NOW, Books
 

@@ -7,10 +7,10 @@ from typing import Final
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor, ActorKind
 from fairlead.operations.accounts import members
 from fairlead.operations.accounts.members import LastOperatorError, Member, NewPerson
-from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database
 
 pytestmark = pytest.mark.req("A-01")

@@ -5,6 +5,7 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Fault, FaultError, InvalidInput, ModelNotFound, RequestNotFound, ServiceUnavailable
 from fairlead.identity.master_secret import MasterSecret
@@ -13,7 +14,6 @@ from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
-from fairlead.operations.clock import Clock
 from operations.servers import Guarded
 from storage.bookings import NOW, Books
 

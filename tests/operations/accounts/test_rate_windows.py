@@ -5,12 +5,12 @@ from typing import Final
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rate_windows import quotas_of
 from fairlead.domain.faults import Fault, FaultError, RateLimited
 from fairlead.observing.observations import DatabaseTrouble, Observation
 from fairlead.operations.accounts import rate_windows
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.clock import Clock
 from operations.servers import Guarded
 
 MIDNIGHT: Final = 20_000 * 86_400_000

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.provider_keys import StoredKey
 from fairlead.identity.links import LinkRefusedError, Links
@@ -29,7 +30,6 @@ from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import provider_keys, sealed_rows
 from fairlead.storage.accounts.provider_keys import SealedKey
 from identity.test_links import parts_of

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER, Actor, ActorKind, Role
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.operations.accounts import members, workspaces
@@ -15,7 +16,6 @@ from fairlead.operations.accounts.authenticate import ApiKey, Authenticator, Wor
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.sessions import Origin, PersonalKey, SessionCookie, Sessions
 from fairlead.operations.accounts.sweeping import AccountSweeper
-from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database
 
 _HOUR: Final = 3_600_000

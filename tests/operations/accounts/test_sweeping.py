@@ -5,10 +5,10 @@ from typing import Final
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS
 from fairlead.operations.accounts.sweeping import KeptDays, RecordSweeper
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.audit_log import Act, record_act
 from fairlead.storage.db.database import Database

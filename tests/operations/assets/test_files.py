@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError
 from fairlead.engine.hosts.service import DeclinedError
@@ -19,7 +20,6 @@ from fairlead.operations.assets.downloads import Downloads
 from fairlead.operations.assets.files import SavedName, WorkflowFiles
 from fairlead.operations.assets.moderation import Moderation
 from fairlead.operations.assets.results import AssetSweeper
-from fairlead.operations.clock import Clock
 from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.blobs.store import FAN_OUT
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import Run
 from damage import flip
+from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Assets
 from fairlead.domain.faults import FaultError, Forbidden, InternalError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.pointers import parse_pointer
@@ -28,7 +29,6 @@ from fairlead.operations.assets.results import (
     CopiedResult,
     CopyOrder,
 )
-from fairlead.operations.clock import Clock
 from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.blobs.store import FAN_OUT, StoredBlobs
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.observing.blobs import BlobStoreProven, BlobStoreUnproven
 from fairlead.operations.assets.shared_store import ForeignStoreError, SharedStore, adopt_store, look_at_store
-from fairlead.operations.clock import Clock
 from fairlead.storage.blobs.gate import StoreGate, StoreState
 from fairlead.storage.blobs.opening import local_blobs
 from fairlead.storage.blobs.store import BlobMissingError, BlobsUnavailableError, StoredBlobs, StoreUnprovenError

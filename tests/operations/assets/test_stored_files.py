@@ -9,9 +9,9 @@ from blake3 import blake3
 
 from conftest import Run
 from damage import blob_file, blob_files, flip
+from fairlead.clock import Clock, new_id
 from fairlead.domain.work.entries import DocumentBlob
 from fairlead.operations.assets.stored_files import BlobAudit, Count, Finding
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.results import Asset, insert_assets
 from fairlead.storage.blobs.opening import existing_blobs
 from fairlead.storage.db.database import Database

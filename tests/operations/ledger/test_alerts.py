@@ -11,6 +11,7 @@ import pytest
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.alerts import CHANNELS_MAX, ChannelKind
@@ -23,7 +24,6 @@ from fairlead.mail import Mailer, MailServer
 from fairlead.observing.deliveries import AlertGivenUp, AlertTried
 from fairlead.observing.observations import DatabaseTrouble, Observation, UnexpectedError
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.alerts import AlertChannels, AlertTeller, BadChannelError, UnknownChannelError
 from fairlead.operations.runs.webhooks import allowed_addresses
 from fairlead.storage.ledger.alerts import ToldAlert

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS, first_id, start_of
 from fairlead.domain.ledger.archives import ArchivedEntry, ArchivedRun, wrong_in
 from fairlead.domain.runs.states import RunState
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import books as ledger_books
 from fairlead.operations.ledger.archive_proof import ArchiveProof, prove_archives
 from fairlead.operations.ledger.archives import ArchiveFileError, Archiver, BadArchiveDateError, Moved

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from conftest import Run
-from fairlead.operations.clock import Clock
+from fairlead.clock import Clock
 from fairlead.operations.registry import publishing
 from fairlead.operations.registry.publishing import COUNTED_PER_HOUR, InstallLimits, Registry
 from fairlead.storage.db.database import Database

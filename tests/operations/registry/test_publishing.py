@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.registry import (
@@ -28,7 +29,6 @@ from fairlead.domain.registry import (
     VersionEntry,
     VersionTaken,
 )
-from fairlead.operations.clock import Clock
 from fairlead.operations.registry import publishing as operations
 from fairlead.operations.registry.publishing import Registry, UnknownEntryError
 from fairlead.storage.db.database import Database

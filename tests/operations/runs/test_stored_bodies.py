@@ -10,13 +10,13 @@ import pytest
 
 from conftest import Run
 from damage import blob_file, blob_files, flip
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InsufficientCredits, ServiceUnavailable
 from fairlead.domain.runs.replays import read_fault
 from fairlead.domain.runs.states import RunState
 from fairlead.observing.blobs import AssetsSwept, BlobTrouble
 from fairlead.operations.assets.results import GRACE_MS, AssetSweeper
-from fairlead.operations.clock import Clock
 from fairlead.storage.blobs.store import FAN_OUT, BlobsUnavailableError
 from operations.queueing import claim, enqueue
 from operations.servers import CENT, DOLLAR, Partner, Server

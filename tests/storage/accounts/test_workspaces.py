@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import (
     Billing,
     Caller,
@@ -17,7 +18,6 @@ from fairlead.domain.accounts.callers import (
 )
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.operations.accounts.workspaces import bootstrap
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces as callers
 from fairlead.storage.accounts.workspaces import NameTakenError, UnknownKeyError, UnknownWorkspaceError
 from fairlead.storage.db.database import Database

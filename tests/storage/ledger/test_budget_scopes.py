@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Run
+from fairlead.clock import new_id
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.faults import BudgetExceeded, is_fault
 from fairlead.domain.ledger.alerts import ChannelKind
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
 from fairlead.domain.runs.entries import BookedRun
-from fairlead.operations.clock import new_id
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import alerts, ledger

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from fairlead.clock import new_id
 from fairlead.domain.runs.states import RunState
-from fairlead.operations.clock import new_id
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.runs import listing
 from fairlead.storage.runs.listing import RunFilter, RunPage, list_runs, owner_of_run

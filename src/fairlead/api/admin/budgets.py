@@ -20,11 +20,11 @@ from fairlead.api.admin.money_documents import (
 )
 from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.ledger.alerts import message_of_alert
 from fairlead.domain.ledger.budgets import Budget
 from fairlead.domain.ledger.money import NotAnAmountError, as_dollars, from_dollars
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import budgets as operations
 from fairlead.operations.ledger.alerts import AlertChannels, Channel, ToldAlert
 from fairlead.operations.ledger.budgets import BudgetChanges, BudgetDraft, BudgetRecord

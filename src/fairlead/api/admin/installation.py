@@ -14,6 +14,7 @@ from fairlead.api.admin.documents import Page
 from fairlead.api.admin.runs import WORKSPACE
 from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import Day, MaybeObject, Time, as_time
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.catalog.models import Model, Selection, page_after
@@ -23,7 +24,6 @@ from fairlead.domain.ledger.rates import card_in_force
 from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper, PriceRow, price_rows
-from fairlead.operations.clock import Clock
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.partners import Partners, PartnerState
 

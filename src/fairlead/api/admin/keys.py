@@ -22,6 +22,7 @@ from fairlead.api.admin.workspace_documents import (
 from fairlead.api.admin.workspaces import amount_of, organization_of
 from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
+from fairlead.clock import Clock
 from fairlead.domain.accounts.provider_keys import StoredKey
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.ledger.budgets import Budget, NoBudgetError, changed_budget, is_team
@@ -30,7 +31,6 @@ from fairlead.operations.accounts import keys as operations
 from fairlead.operations.accounts.keys import KeyChanges, KeyRecord, UnknownKeyError
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
-from fairlead.operations.clock import Clock
 from fairlead.operations.outages import AnsweringDatabase
 
 _CREATED: Final = 201

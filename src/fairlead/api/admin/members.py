@@ -24,12 +24,12 @@ from fairlead.api.admin.documents import (
 )
 from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right, Role
 from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.operations.accounts import members as operations
 from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.accounts.members import Member, NewPerson, PersonalKey
-from fairlead.operations.clock import Clock
 from fairlead.operations.outages import AnsweringDatabase
 
 _ALL: Final = "members"

@@ -12,10 +12,10 @@ from fairlead.api.admin.documents import Page
 from fairlead.api.admin.money_documents import NewRateLimit, RateLimitShown
 from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right
 from fairlead.operations.accounts import rate_limits as operations
 from fairlead.operations.accounts.rate_limits import LimitRecord
-from fairlead.operations.clock import Clock
 from fairlead.operations.outages import AnsweringDatabase
 
 _CREATED: Final = 201

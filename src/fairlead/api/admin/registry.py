@@ -12,9 +12,9 @@ from fairlead.api.admin.bodies import PAGE, FieldError, answer, limit_of, number
 from fairlead.api.admin.documents import Page
 from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.schemas import Time, as_time
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.registry import Kind
-from fairlead.operations.clock import Clock
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.registry import publishing as operations
 

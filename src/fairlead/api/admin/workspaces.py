@@ -19,13 +19,13 @@ from fairlead.api.admin.workspace_documents import (
 )
 from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Gate, is_organization_id
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.ledger.money import NotAnAmountError, as_dollars, from_dollars
 from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.accounts.workspaces import Tiers, WorkspaceRecord
-from fairlead.operations.clock import Clock
 from fairlead.operations.outages import AnsweringDatabase
 
 _WHICH: Final = "workspaces"

@@ -26,11 +26,11 @@ from fairlead.api.cloud.frames import (
 )
 from fairlead.api.cloud.wire import FEATURES
 from fairlead.api.http.asgi import FRAMES, Receive, Scope, Send
+from fairlead.clock import new_id
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.messaging.event_hub import Broadcast, CloseReason, EventHub, EventSubscription
 from fairlead.observing.observations import Observer, UnexpectedError
-from fairlead.operations.clock import new_id
 from fairlead.operations.jobs.follow import Follow
 
 _SID_MAX: Final = 128

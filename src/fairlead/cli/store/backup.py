@@ -14,9 +14,9 @@ import fairlead
 from fairlead.cli.database import settings_option
 from fairlead.cli.output import json_option, print_result
 from fairlead.cli.store.blobs import wrong_store
+from fairlead.clock import Clock
 from fairlead.operations import backup as operations
 from fairlead.operations.backup import BackupError, BackupSource, Manifest
-from fairlead.operations.clock import Clock
 from fairlead.server.blob_stores import ready_blobs, shown_place, stored_blobs
 from fairlead.server.confinement import copies_folder
 from fairlead.server.installation import lock_data, opened_database, prepare_data, secret_file

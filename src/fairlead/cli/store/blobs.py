@@ -6,6 +6,7 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result
+from fairlead.clock import Clock
 from fairlead.operations.assets.shared_store import (
     REASONS,
     ForeignStoreError,
@@ -13,7 +14,6 @@ from fairlead.operations.assets.shared_store import (
     adopt_store,
     look_at_store,
 )
-from fairlead.operations.clock import Clock
 from fairlead.server.blob_stores import ready_blobs, shown_place, stored_blobs
 from fairlead.server.settings import Settings
 from fairlead.storage.blobs.errors import BlobsUnavailableError

@@ -8,10 +8,10 @@ import click
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.cli.workspace.provider_keys import read_secret
+from fairlead.clock import Clock
 from fairlead.domain.ledger.alerts import TARGET_CHARACTERS_MAX, ChannelKind, message_of_alert
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.workspaces import find_workspace
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.alerts import AlertChannels, Channel, TellingResult, ToldAlert
 from fairlead.server.installation import master_secret
 from fairlead.server.posting import alert_channels

@@ -6,11 +6,11 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
+from fairlead.clock import Clock
 from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.workspaces import find_workspace
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import budgets as operations
 from fairlead.operations.ledger.budgets import BudgetChanges, BudgetDraft, BudgetRecord
 from fairlead.server.settings import Settings

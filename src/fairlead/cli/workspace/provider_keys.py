@@ -8,11 +8,11 @@ import msgspec
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
+from fairlead.clock import Clock
 from fairlead.domain.accounts.provider_keys import DOCUMENT_BYTES_MAX, StoredKey
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.workspaces import find_workspace
-from fairlead.operations.clock import Clock
 from fairlead.server.installation import master_secret, provider_files, provider_keys
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database

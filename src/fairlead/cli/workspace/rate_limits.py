@@ -6,11 +6,11 @@ import click
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
+from fairlead.clock import Clock
 from fairlead.operations.accounts import rate_limits as operations
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.rate_limits import LIMITS_MAX, PER_MINUTE_MAX, LimitRecord, Scope
 from fairlead.operations.accounts.workspaces import find_workspace
-from fairlead.operations.clock import Clock
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor, ActorKind
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import audit_log
 from fairlead.storage.accounts.audit_log import Act, AuditEntry, AuditFilter
 from fairlead.storage.db.database import Database

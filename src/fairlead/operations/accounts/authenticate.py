@@ -8,12 +8,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.accounts.rights import Right, has_right
 from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeysUnavailableError
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier, TokenVerifiers
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import sessions, workspaces
 from fairlead.storage.accounts.sessions import Lifetime, NoSessionError
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.editor_documents import NAME_MAX, DocumentInfo, is_file_path, is_setting
 from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
 from fairlead.domain.faults import FaultError, InvalidInput, RequestNotFound, ServiceUnavailable
 from fairlead.domain.jobs.faults import BadFile, FileExists, FileTooLarge, JobFaultError, StorageFull
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import editor_documents
 from fairlead.storage.accounts.editor_documents import DocumentExistsError, Shelf, TooManyDocumentsError
 from fairlead.storage.accounts.storage_usage import StorageFullError

@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.ledger.budgets import Budget
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.accounts.authenticate import digest_of
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import workspace_records, workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.workspace_records import KeyRecord

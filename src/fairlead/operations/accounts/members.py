@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import PERSONAL_KEY_PREFIX, SERVER, Actor, Role, is_email, is_name
 from fairlead.operations.accounts.authenticate import digest_of
 from fairlead.operations.accounts.keys import IssuedKey, hint_of, make_secret
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import members
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.members import (

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.provider_keys import (
     DOCUMENT_BYTES_MAX,
     KEY_MAX,
@@ -16,7 +17,6 @@ from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.catalog.identifiers import is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound, RequestNotFound, ServiceUnavailable
 from fairlead.identity.sealing import CannotOpenError, Sealer
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import provider_keys
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.provider_keys import SealedKey

@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Final
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.catalog.identifiers import is_model_id
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import rate_limits, workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.rate_limits import LimitRecord, Scope, TooManyLimitsError, UnknownLimitError

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import RateLimit
 from fairlead.domain.accounts.rate_windows import Meter, Quota, Span
 from fairlead.domain.faults import FaultError
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import rate_windows
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 

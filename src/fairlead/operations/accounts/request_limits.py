@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Final
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rate_windows import Meter, Quota
 from fairlead.domain.faults import FaultError
-from fairlead.operations.clock import Clock
 
 _REMEMBERED_MAX: Final = 10_000
 _HOUSEHOLD_BITS: Final = 64

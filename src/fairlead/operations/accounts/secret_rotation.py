@@ -14,12 +14,12 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor
 from fairlead.identity.master_secret import BadSecretError, Secrets
 from fairlead.identity.secret_ring import RingEntry, announce, read_ring, rotate_ring, without_former, write_ring
 from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.accounts.secrets import Resealed, keep_derived, note_first_secret, reseal, uses
-from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database
 
 SecretStateName: TypeAlias = Literal["current", "next", "former", "unknown", "unnamed"]

@@ -11,11 +11,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import Actor, Membership, Principal, Role
 from fairlead.domain.faults import FaultError, Unauthorized
 from fairlead.operations.accounts.authenticate import NOTED_EVERY_MS, ApiKey, Authenticator, digest_of
 from fairlead.operations.accounts.keys import make_secret
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import members, sessions
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.members import Member

@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER, Principal
 from fairlead.identity.oidc import OidcClient, ProviderError
 from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.observing.observations import Observer, SignInFailed
 from fairlead.operations.accounts.keys import make_secret
 from fairlead.operations.accounts.sessions import BegunSession, Origin, Sessions
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import members
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database

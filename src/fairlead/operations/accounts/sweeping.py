@@ -11,10 +11,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import audit_log, sessions, workspace_records, workspaces
 from fairlead.storage.accounts.sessions import Lifetime
 from fairlead.storage.assets import files

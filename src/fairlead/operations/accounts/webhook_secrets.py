@@ -11,12 +11,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.runs.webhooks import DueDelivery, KeptSecrets, secret_text, signing_numbers
 from fairlead.identity.master_secret import MasterSecret, Secrets
 from fairlead.identity.sealing import CannotOpenError, Sealer
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs import webhooks

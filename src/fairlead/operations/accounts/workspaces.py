@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import is_workspace_name
 from fairlead.domain.accounts.rights import SERVER, Actor
 from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import storage_usage, workspace_records, workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.workspace_records import WorkspaceRecord

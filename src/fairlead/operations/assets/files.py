@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
 from fairlead.domain.assets.filenames import (
     KINDS,
@@ -35,7 +36,6 @@ from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.downloads import Downloads
 from fairlead.operations.assets.moderation import Moderation
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts.storage_usage import StorageFullError, usage_of
 from fairlead.storage.assets.files import (
     NoNameLeftError,

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.assets.faults import (
     AssetFault,
@@ -37,7 +38,6 @@ from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.files import FileLinks, Intake, WorkflowFiles, check_new
 from fairlead.operations.assets.results import damaged_fault
 from fairlead.operations.assets.shared_store import unreadable_fault
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts.storage_usage import StorageFullError
 from fairlead.storage.assets.files import NoNameLeftError, WorkflowFile, find_content
 from fairlead.storage.assets.records import add_asset, add_asset_of, delete_asset, find_assets

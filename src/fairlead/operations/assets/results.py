@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.assets.links import exchange_links, links_in
 from fairlead.domain.assets.media_types import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.catalog.models import Assets
@@ -24,7 +25,6 @@ from fairlead.observing.observations import (
     UnexpectedError,
 )
 from fairlead.operations.assets.shared_store import unreadable_fault
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.results import Asset, delete_expired, find_asset, insert_assets, named_blobs
 from fairlead.storage.blobs.store import (
     FAN_OUT,

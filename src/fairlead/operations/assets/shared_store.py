@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.observing.blobs import BlobStoreProven, BlobStoreUnproven
 from fairlead.observing.observations import Observer
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.blobs.errors import BlobsUnavailableError, StoreUnprovenError
 from fairlead.storage.blobs.gate import StoreGate, StoreState
 from fairlead.storage.blobs.markers import Markers, StoreMarkers

@@ -10,8 +10,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.operations.assets.results import GRACE_MS
-from fairlead.operations.clock import Clock
 from fairlead.storage.assets.results import named_blobs
 from fairlead.storage.blobs.references import (
     KINDS,

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.assets.filenames import KINDS, leads_elsewhere, read_reference, split_name
 from fairlead.domain.assets.media_types import extension, is_shown
@@ -22,7 +23,6 @@ from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.operations.assets.files import FileLinks, Intake, SavedName, WorkflowFiles, check_new
 from fairlead.operations.assets.results import ServedAsset, damaged_fault
 from fairlead.operations.assets.shared_store import unreadable_fault
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.files import WorkflowFile
 from fairlead.storage.blobs.store import (
     AdoptedBlob,

@@ -4,13 +4,13 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.jobs.entries import JobCancel, Moved
 from fairlead.domain.jobs.errors import DEPLOYMENT_DELETED
 from fairlead.domain.jobs.events import EventEnvelope, Failed, Failure, Place
 from fairlead.domain.jobs.states import WORKING, JobTransition
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.store import JobStore
 from fairlead.storage.db.database import Database, DatabaseUnavailableError

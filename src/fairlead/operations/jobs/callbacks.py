@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.entries import NewEvent
 from fairlead.domain.jobs.events import (
@@ -34,7 +35,6 @@ from fairlead.domain.jobs.updates import ProgressCount
 from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.assets.files import NO_SUCH_FILE, WorkflowFiles
-from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.effects import EffectQueue
 from fairlead.operations.jobs.model_faults import decline
 from fairlead.operations.jobs.patience import Patience

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import FaultError, ServiceUnavailable
@@ -13,7 +14,6 @@ from fairlead.domain.jobs.states import WAITING, WORKING, JobState
 from fairlead.messaging.event_hub import EventHub
 from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.store import JobStore
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.jobs.ids import find_known_as

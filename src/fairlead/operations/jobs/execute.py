@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.faults import FaultError, Unauthorized
 from fairlead.domain.jobs.entries import JobEnding, JobProgress, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TOO_MUCH, VALIDATION
@@ -26,7 +27,6 @@ from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, UnexpectedError
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.assets.files import WorkflowFiles
-from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.callbacks import FileNotKeptError, JobCallbacks
 from fairlead.operations.jobs.model_faults import decline
 from fairlead.operations.jobs.models import ModelRunner

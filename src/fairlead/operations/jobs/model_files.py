@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.assets.media_types import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.catalog.body import read_body
 from fairlead.domain.catalog.models import Model
@@ -22,7 +23,6 @@ from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import ASSET_PATH, Links
 from fairlead.operations.assets.results import AssetReader, Fetch, shown_address
-from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import PROVIDER
 from fairlead.operations.jobs.patience import passes
 from fairlead.providers.answers import AnswerDecoder

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
@@ -31,7 +32,6 @@ from fairlead.domain.runs.replays import key_id
 from fairlead.domain.runs.selection import RouteOptions
 from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.messaging.event_hub import EventHub, RunWatch
-from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import decline
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.patience import Patience

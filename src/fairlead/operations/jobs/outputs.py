@@ -11,6 +11,7 @@ import msgspec
 from blake3 import blake3
 from msgspec.structs import replace
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.events import Event, Executed, Started
@@ -27,7 +28,6 @@ from fairlead.domain.jobs.outputs import (
 from fairlead.domain.jobs.states import WORKING
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.files import TEXTS_KIND, FileLinks, WorkflowFiles
-from fairlead.operations.clock import Clock
 from fairlead.storage.assets.files import WorkflowFile, find_files
 from fairlead.storage.blobs.store import BlobsUnavailableError, FileBlobs
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import DeploymentFaultError, DeploymentUnavailable
 from fairlead.domain.faults import FaultError, ServiceUnavailable
@@ -12,7 +13,6 @@ from fairlead.domain.jobs.jobs import Job, NewJob, SubmittedJob
 from fairlead.domain.runs.replays import key_id
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.records import Assets
-from fairlead.operations.clock import Clock
 from fairlead.operations.deployment_keeper import DeploymentKeeper
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.read import JobReader

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import (
     DeploymentFaultError,
@@ -38,7 +39,6 @@ from fairlead.engine.hosts.service import Checked, Refused
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
 from fairlead.operations.assets.files import WorkflowFiles
-from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.callbacks import CheckCallbacks
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.store import JobStore, keep_documents

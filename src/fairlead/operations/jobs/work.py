@@ -5,6 +5,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.entries import Claimed, JobCancel, JobEntry, JobVerdict, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TIMEOUT
@@ -14,7 +15,6 @@ from fairlead.domain.jobs.states import LIVE, JobTransition
 from fairlead.domain.work.entries import Claim, TakeOver
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
-from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.execute import JobExecution, JobExecutor
 from fairlead.operations.jobs.store import with_documents
 from fairlead.operations.work.places import Reservation

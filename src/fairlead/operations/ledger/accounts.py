@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.ledger.archives import Archive
 from fairlead.domain.ledger.usage import ROWS_MAX, BadUsageQueryError, Usage, UsageQuery, usage_query
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.books import AuditReport, audit
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import account, ledger

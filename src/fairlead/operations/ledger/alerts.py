@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.days import DAY_MS
 from fairlead.domain.ledger.alerts import (
@@ -33,7 +34,6 @@ from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.mail import Mailer, MailError
 from fairlead.observing.deliveries import AlertGivenUp, AlertTried
 from fairlead.observing.observations import DatabaseTrouble, Observer, UnexpectedError
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.ledger import alerts

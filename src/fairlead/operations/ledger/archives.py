@@ -15,10 +15,10 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.days import day_of, start_of
 from fairlead.domain.ledger.archives import FIRST, Archive, ArchivedRun, ArchiveHeader, ArchiveSums, Tally, checksum_of
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts.audit_log import Act, record_act
 from fairlead.storage.db.database import Database, Transaction
 from fairlead.storage.ledger import archives

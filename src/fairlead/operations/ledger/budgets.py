@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.ledger.budgets import (
@@ -17,7 +18,6 @@ from fairlead.domain.ledger.budgets import (
     BudgetScope,
     is_team,
 )
-from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.days import NotADateError
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
 from fairlead.domain.ledger.usage import (
@@ -12,7 +13,6 @@ from fairlead.domain.ledger.usage import (
     total_of,
     usage_query,
 )
-from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.ledger.usage import usage_of

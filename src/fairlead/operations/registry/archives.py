@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.faults import BodyTooLarge, FaultError, Forbidden, ServiceUnavailable
@@ -30,7 +31,6 @@ from fairlead.domain.registry import (
 )
 from fairlead.identity.links import LinkParts, LinkRefusedError, Links
 from fairlead.operations.assets.results import ServedAsset
-from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.registry.publishing import actor_of, check_id
 from fairlead.storage import registry
 from fairlead.storage.accounts.storage_usage import StorageFullError

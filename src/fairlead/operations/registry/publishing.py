@@ -7,6 +7,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts import rights
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
@@ -33,7 +34,6 @@ from fairlead.domain.registry import (
     search_text_of,
     words_of,
 )
-from fairlead.operations.clock import Clock
 from fairlead.storage import registry
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction, Work

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.faults import (
@@ -35,7 +36,6 @@ from fairlead.domain.work.pools import DEFAULT_POOL, PoolRules
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import (
     CallChecks,

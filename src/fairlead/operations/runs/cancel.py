@@ -2,6 +2,7 @@
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import Cancelled, FaultError, ServiceUnavailable, bucket, is_fault
@@ -10,7 +11,6 @@ from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.work.entries import Superseded
 from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunWithdrawn
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.collect import check_reader, find
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs.entries import RunJournal

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate, refuse_model
 from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable, bucket
 from fairlead.domain.runs.entries import KeptResult
@@ -16,7 +17,6 @@ from fairlead.domain.runs.queue import (
     status_of,
 )
 from fairlead.domain.runs.replays import read_fault
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, read_dropped
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
 from fairlead.storage.runs.idempotency import EndedRun, ended_run

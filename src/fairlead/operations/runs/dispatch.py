@@ -12,6 +12,7 @@ from typing import Final
 import jiter
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.documents.outline import mark_of
 from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
@@ -30,7 +31,6 @@ from fairlead.observing.observations import (
     UnexpectedError,
 )
 from fairlead.operations.assets.results import AssetCopier, CopyOrder
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.requests import LegPlan, plan_leg, with_whole_body
 from fairlead.providers.answers import Accepted

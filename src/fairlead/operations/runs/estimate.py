@@ -5,13 +5,13 @@ from decimal import Decimal
 import msgspec
 from msgspec.structs import replace
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import ESTIMATE_GATE, Caller, refuse_gate
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.faults import FaultError, InvalidInput, KeyConflict, ServiceUnavailable
 from fairlead.domain.ledger.estimates import Estimate, Reason, estimate_on, estimate_queued
 from fairlead.domain.ledger.rates import RateCard, card_in_force
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import Queued
 from fairlead.operations.runs.requests import CallChecks, CheckedBody, CheckedCall
 

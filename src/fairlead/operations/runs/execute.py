@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.deadlines import Deadlines
+from fairlead.clock import Clock, Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
 from fairlead.domain.runs.entries import Acceptance, BookedRun, KeptResult, Redirection, Settlement
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
@@ -22,7 +22,6 @@ from fairlead.observing.observations import (
     RunSuperseded,
     UnexpectedError,
 )
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError
 from fairlead.operations.runs.replay import Replayer

@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.ledger.books import EntryKind
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.operations.accounts.authenticate import Authenticator
-from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.statements import Statement, UnknownRunError, statement
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.results import ResultGoneError, Results

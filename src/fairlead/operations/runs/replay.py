@@ -5,12 +5,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from fairlead.clock import Clock
 from fairlead.domain.faults import FaultError, KeyConflict, ProviderError, ServiceUnavailable, StillRunning
 from fairlead.domain.runs.entries import EarlierWork, IdempotencyKey, KeptResult
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.replays import is_recorded, names_links
 from fairlead.domain.runs.states import RunState
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, read_dropped
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs.idempotency import EndedRun, ended_run, forget_expired, key_in_use, note_replay

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import FaultError, ServiceUnavailable
@@ -17,7 +18,6 @@ from fairlead.domain.work.entries import DocumentBlob
 from fairlead.fair_shares import FairShares
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
 from fairlead.operations.runs.requests import Request, completed_body, plan_leg, with_whole_body

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.faults import Fault
 from fairlead.domain.runs.entries import KeptResult, LiveRun, Settlement, Stray
 from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.runs.states import RunState
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.dispatch import SupersededError
 from fairlead.operations.runs.execute import Executor
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller, refuse_model
 from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.runs.queue import is_request_id
@@ -29,7 +30,6 @@ from fairlead.http_client.transport import TooSlowError, Transport, TransportErr
 from fairlead.observing.deliveries import WebhookGivenUp, WebhookTried
 from fairlead.observing.observations import DatabaseTrouble, Observer, UnexpectedError
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, available
-from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs import webhooks
 from fairlead.storage.runs.queue import queued_run

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.faults import ProviderError, QueueTimeout, ServiceUnavailable, bucket
 from fairlead.domain.runs.entries import (
     JournalEntry,
@@ -35,7 +36,6 @@ from fairlead.observing.observations import (
     RunWithdrawn,
     UnexpectedError,
 )
-from fairlead.operations.clock import Clock
 from fairlead.operations.runs.execute import Execution, Executor
 from fairlead.operations.runs.resume import CannotResumeError, Resumer
 from fairlead.operations.runs.void import Voider

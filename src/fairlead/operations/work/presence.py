@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from fairlead.clock import Clock
 from fairlead.domain.work.pools import DEFAULT_POOL, WorkedPools
 from fairlead.observing.observations import ClockCompared, DatabaseTrouble, Observer
-from fairlead.operations.clock import Clock
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
 from fairlead.storage.work.table import announce_server, database_time
 

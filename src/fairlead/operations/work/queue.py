@@ -7,10 +7,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from fairlead.clock import Clock
 from fairlead.domain.faults import FaultError
 from fairlead.domain.work.entries import Claim, Release, Released, Superseded
 from fairlead.observing.observations import DatabaseTrouble, Observer, QueueDepth, UnexpectedError
-from fairlead.operations.clock import Clock
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.store import WorkStore

@@ -1,15 +1,48 @@
-"""Bounds of waits that nearly all end in time: one timer of the event loop for all waits of one length."""
+"""Ids, the time of day, and time limits of waits.
+
+The ids and times that are recorded are made here, so that rules and storage get them as parameters.
+"""
 
 import asyncio
+import functools
+import time
 from collections.abc import Callable
+from datetime import date
 from typing import Final, TypeAlias
 
 import msgspec
+import uuid_utils
 
-_Waits: TypeAlias = "dict[Deadline, None]"
-
+_DAY_NS: Final = 86_400 * 1_000_000_000
+_DAY_0: Final = date(1970, 1, 1).toordinal()
 _SOON: Final = 0.001
 """Timers of an event loop may go off a millisecond early."""
+_Waits: TypeAlias = "dict[Deadline, None]"
+
+
+def new_id() -> str:
+    """A UUIDv7: it sorts by the time it was made, which keeps indexes local."""
+    return str(uuid_utils.uuid7())
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """The time of day. `now_ns` is nanoseconds since 1970; tests give their own."""
+
+    now_ns: Callable[[], int] = time.time_ns
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self.now_ns() // 1_000_000
+
+    def today(self) -> date:
+        """The date in UTC."""
+        return _date_of(self.now_ns() // _DAY_NS)
+
+
+@functools.lru_cache(maxsize=4)
+def _date_of(number: int) -> date:
+    """The date of a day counted from 1970; every run asks twice, and it is nearly always the same."""
+    return date.fromordinal(_DAY_0 + number)
 
 
 class Deadline(msgspec.Struct, eq=False):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from fairlead.deadlines import Deadlines
+from fairlead.clock import Deadlines
 
 _SHORT = 0.02
 _LONG = 30.0
