@@ -39,6 +39,7 @@ Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 _KINDS = ("sqlite", "postgresql")
 _CONNECTS_MOST = 4
 _WORKERS_OF_A_CORE = 2
+_GC_OBJECTS = 50_000
 _TESTS = Path(__file__).parent
 _LONG = (
     "providers/test_catalog_runs.py",
@@ -118,9 +119,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Hide the tests from the garbage collector: fifteen thousand of them, which it would look at forever."""
+    """Hide the tests from the garbage collector, which would look at fifteen thousand of them forever.
+
+    Every hundred objects is also too often for it: tests drop what they make.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_GC_OBJECTS, *gc.get_threshold()[1:])
 
 
 @pytest.fixture(scope="session")
