@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import cv2
-import msgspec
 import numpy as np
 
 from fairlead.engine.media import clip_library
 from fairlead.engine.media.arrays import CLIP_FRAMES_MAX, FRAME_PIXELS_MAX, PIXELS_MAX, Array, check_size
+from fairlead.engine.media.clip_library import Facts
 from fairlead.engine.media.pictures import Bytes
 
 _TIME_ERROR: Final = 1e-4
@@ -28,31 +28,22 @@ _SIGNATURES: Final = (
 _TS_SYNC, _TS_PACKET_BYTES = 0x47, 188
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """The properties of a file's pictures that are known before they are decoded."""
-
-    width: int
-    height: int
-    rate: Fraction
-    """Frames a second."""
-    seconds: float
-    """Their duration; 0 when the file does not have it."""
-
-
 def probe(path: Path) -> Facts:
     """The properties of a file's pictures. ValueError for what is not a video, or has too large frames."""
     check_kind(path)
     with _open(path) as capture:
         if capture is None:
-            width, height, rate, seconds = clip_library.probe(path)
+            facts = clip_library.probe(path)
         else:
             width, height = (int(capture.get(of)) for of in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
             rate = _rate(capture.get(cv2.CAP_PROP_FPS))
             count = capture.get(cv2.CAP_PROP_FRAME_COUNT)
             seconds = float(count / rate) if math.isfinite(count) and count > 0 else 0.0
-    if width < 1 or height < 1 or width * height > FRAME_PIXELS_MAX:
-        raise ValueError(f"The video has frames of {width} x {height}; they have at most {FRAME_PIXELS_MAX} pixels.")
-    return Facts(width, height, rate, seconds)
+            facts = Facts(width, height, rate, seconds)
+    if facts.width < 1 or facts.height < 1 or facts.width * facts.height > FRAME_PIXELS_MAX:
+        shown = f"{facts.width} x {facts.height}"
+        raise ValueError(f"The video has frames of {shown}; they have at most {FRAME_PIXELS_MAX} pixels.")
+    return facts
 
 
 def count(path: Path) -> int:

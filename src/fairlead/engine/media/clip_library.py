@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,19 @@ def read_sound(path: Path) -> tuple[Array, int] | None:
         raise ValueError(f"The sound of the video cannot be read: {error}") from error
 
 
-def probe(path: Path) -> tuple[int, int, Fraction, float]:
-    """Width, height, frames a second, and seconds of the first pictures in a file."""
+class Facts(NamedTuple):
+    """The properties of a file's pictures that are known before they are decoded."""
+
+    width: int
+    height: int
+    rate: Fraction
+    """Frames a second."""
+    seconds: float
+    """Their duration; 0 when the file does not have it."""
+
+
+def probe(path: Path) -> Facts:
+    """The properties of the first pictures in a file."""
     av = _library()
     try:
         with av.open(path, options=dict(_OPEN)) as file:
@@ -67,7 +78,7 @@ def probe(path: Path) -> tuple[int, int, Fraction, float]:
                 raise ValueError("The video has no pictures.")
             stream = file.streams.video[0]
             seconds = float(file.duration / av.time_base) if file.duration else 0.0
-            return stream.width, stream.height, Fraction(stream.average_rate or 1), seconds
+            return Facts(stream.width, stream.height, Fraction(stream.average_rate or 1), seconds)
     except av.FFmpegError as error:
         raise ValueError(f"The video cannot be read: {error}") from error
 

@@ -3,7 +3,7 @@
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 _HEAD: Final = struct.Struct("<4sBBqIIIB")
 _SEGMENTS_MAX: Final = 255
@@ -37,21 +37,37 @@ def positions(stream: bytes) -> list[int]:
     return [_HEAD.unpack_from(stream, offset)[3] for offset, _, _ in _places(stream)]
 
 
+class _Page(NamedTuple):
+    """A page of a stream: its flags, its granule position, and the lengths of the segments of its content."""
+
+    flags: int
+    position: int
+    lacing: bytes
+    content: bytes
+
+    def encode(self, number: int, edges: int) -> bytes:
+        """Its bytes at a place of the stream; `edges` are the flags of the first and the last page."""
+        flags = self.flags | edges
+        head = _HEAD.pack(b"OggS", 0, flags, self.position, _SERIAL, number, 0, len(self.lacing)) + self.lacing
+        # The checksum is that of the page with zeros in its place (RFC 3533, section 6).
+        return head[:22] + struct.pack("<I", _checksum(head + self.content)) + head[26:] + self.content
+
+
 def stream(headers: Sequence[bytes], body: Iterable[tuple[bytes, int]]) -> bytes:
     """A logical stream: each header on pages of its own, then packets, each with the position it ends at."""
-    pages: list[tuple[int, int, bytes, bytes]] = []
+    pages: list[_Page] = []
     for header in headers:
         pages.extend(_split_in_pages([(header, 0)]))
     pages.extend(_split_in_pages(list(body)))
     made = bytearray()
-    for number, (flags, position, lacing, content) in enumerate(pages):
+    for number, page in enumerate(pages):
         edges = (_FIRST if number == 0 else 0) | (_LAST if number == len(pages) - 1 else 0)
-        made += _page(flags | edges, position, number, lacing, content)
+        made += page.encode(number, edges)
     return bytes(made)
 
 
-def _split_in_pages(body: Sequence[tuple[bytes, int]]) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Flags, position, lacing and content of the pages that packets fill."""
+def _split_in_pages(body: Sequence[tuple[bytes, int]]) -> Iterator[_Page]:
+    """The pages that packets fill, each packet given with the position it ends at."""
     lacing, content = bytearray(), bytearray()
     position, is_continued = _NO_POSITION, False
     for packet, ends_at in body:
@@ -59,19 +75,14 @@ def _split_in_pages(body: Sequence[tuple[bytes, int]]) -> Iterator[tuple[int, in
         start = 0
         for index, value in enumerate(values):
             if len(lacing) == _SEGMENTS_MAX:
-                yield (_CONTINUED if is_continued else 0), position, bytes(lacing), bytes(content)
+                yield _Page(_CONTINUED if is_continued else 0, position, bytes(lacing), bytes(content))
                 lacing, content, position, is_continued = bytearray(), bytearray(), _NO_POSITION, index > 0
             lacing.append(value)
             content += packet[start : start + value]
             start += value
         position = ends_at
     if lacing:
-        yield (_CONTINUED if is_continued else 0), position, bytes(lacing), bytes(content)
-
-
-def _page(flags: int, position: int, number: int, lacing: bytes, content: bytes) -> bytes:
-    head = _HEAD.pack(b"OggS", 0, flags, position, _SERIAL, number, 0, len(lacing)) + lacing
-    return head[:22] + struct.pack("<I", _checksum(head + content)) + head[26:] + content
+        yield _Page(_CONTINUED if is_continued else 0, position, bytes(lacing), bytes(content))
 
 
 def _checksum(page: bytes) -> int:

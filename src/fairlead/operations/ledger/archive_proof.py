@@ -22,6 +22,7 @@ from fairlead.domain.ledger.archives import (
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import archives
 from fairlead.storage.ledger.archive_files import ArchiveFileError, digest_of, files_of, read_archive
+from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums
 
 _BATCH: Final = 500
 _FINDINGS_MAX: Final = 100
@@ -59,7 +60,7 @@ class _Prover:
     def __init__(self, database: Database, folder: Path) -> None:
         self._database = database
         self._folder = folder
-        self._usage: dict[archives.UsageKey, tuple[int, int, int]] = {}
+        self._usage: dict[UsageKey, UsageSums] = {}
         self.findings: list[dict[str, object]] = []
         self.runs = 0
         self.entries = 0
@@ -119,20 +120,21 @@ class _Prover:
 
     def _add_usage(self, one: ArchivedRun) -> None:
         run = one.run
-        key = (run["workspace_id"], day_of(run["finished_at"]).isoformat(), run["key_id"] or "", run["model_id"])
-        runs, succeeded, charge = self._usage.get(key, (0, 0, 0))
-        self._usage[key] = (runs + 1, succeeded + (run["state"] == "succeeded"), charge + run["charge"])
+        day = day_of(run["finished_at"]).isoformat()
+        key = UsageKey(run["workspace_id"], day, run["key_id"] or NO_KEY, run["model_id"])
+        before = self._usage.get(key, UsageSums())
+        succeeded = before.succeeded + (run["state"] == "succeeded")
+        self._usage[key] = UsageSums(before.runs + 1, succeeded, before.charge + run["charge"])
 
     async def prove_usage(self, before: int) -> None:
         """Prove the usage of the archived days: it is that of the runs in the files and of those that are left."""
         left = await self._database.read(lambda c: archives.usage_left(c, before))
         for key in sorted(left.keys() | self._usage.keys()):
-            should, is_ = self._usage.get(key, (0, 0, 0)), left.get(key, (0, 0, 0))
+            should, is_ = self._usage.get(key, UsageSums()), left.get(key, UsageSums())
             if should != is_:
-                workspace_id, day, key_id, model_id = key
                 self._keep({
-                    "problem": "usage of a day differs from the runs that ended on it", "workspace": workspace_id,
-                    "day": day, "key": key_id, "model": model_id, "archived": should, "left": is_,
+                    "problem": "usage of a day differs from the runs that ended on it", "workspace": key.workspace_id,
+                    "day": key.day, "key": key.key_id, "model": key.model_id, "archived": should, "left": is_,
                 })  # fmt: skip
 
     def _find(self, archive: Archive, problem: str, **more: object) -> None:

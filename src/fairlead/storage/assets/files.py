@@ -6,7 +6,7 @@ Files that live jobs name by id are not deleted, and are kept past their time (J
 import functools
 from collections.abc import Collection, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -195,12 +195,22 @@ def extend_expiry(
     connection: Connection, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int
 ) -> None:
     """Keep files, given by kind and name, at least until a time: a later job shows them again."""
-    extend_expiries(connection, [(workspace_id, *name, expires_at) for name in set(names)])
+    extend_expiries(connection, [FileExpiry(workspace_id, *name, expires_at) for name in set(names)])
 
 
-def extend_expiries(connection: Connection, files: Collection[tuple[str, str, str, int]]) -> None:
-    """The same of several workspaces: each file by workspace, kind and name, with its time."""
-    rows = [(expires_at, *name, expires_at) for *name, expires_at in sorted(files)]
+class FileExpiry(NamedTuple):
+    """A file of a workspace, and the time until which it is at least needed (ms since 1970)."""
+
+    workspace_id: str
+    kind: str
+    name: str
+    expires_at: int
+
+
+def extend_expiries(connection: Connection, files: Collection[FileExpiry]) -> None:
+    """The same of several workspaces."""
+    # Sorted, so that two servers lock the rows in one order and cannot deadlock.
+    rows = [(file.expires_at, file.workspace_id, file.kind, file.name, file.expires_at) for file in sorted(files)]
     _EXTEND.run(connection, rows)
 
 

@@ -37,7 +37,7 @@ from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState, JobTra
 from fairlead.domain.work.entries import Claim, Release, Released, Superseded, TakeOver
 from fairlead.domain.work.pools import DEFAULT_POOL
 from fairlead.storage.accounts.audit_log import Act, record_acts
-from fairlead.storage.assets.files import INSERT_NEEDED, extend_expiries
+from fairlead.storage.assets.files import INSERT_NEEDED, FileExpiry, extend_expiries
 from fairlead.storage.db.statements import Prepared, PreparedInsert, PreparedLookup
 from fairlead.storage.db.tables import deployments, job_events, jobs, workspaces
 from fairlead.storage.jobs.documents import count_documents, document_columns, refuse_documents, usage_before
@@ -134,7 +134,7 @@ class _Batch(msgspec.Struct):
     labels: LabelIndex = msgspec.field(default_factory=dict)
     keys: list[_Row] = msgspec.field(default_factory=list)
     files: list[_Row] = msgspec.field(default_factory=list)
-    shown_again: list[tuple[str, str, str, int]] = msgspec.field(default_factory=list)
+    shown_again: list[FileExpiry] = msgspec.field(default_factory=list)
     acts: list[tuple[Actor, Act, int]] = msgspec.field(default_factory=list)
 
 
@@ -311,7 +311,7 @@ def _end(batch: _Batch, entry: JobEnding, row: _LockedJob) -> JobVerdict:
     )  # fmt: skip
     row.state = state
     _keep(batch, entry.job_id, entry.events)
-    batch.shown_again.extend((entry.workspace_id, *name, entry.expires_at) for name in entry.shown_again)
+    batch.shown_again.extend(FileExpiry(entry.workspace_id, *name, entry.expires_at) for name in entry.shown_again)
     _free(batch, entry.workspace_id)
     return row.current_state()
 

@@ -37,7 +37,7 @@ from fairlead.storage.db.tables import (
     webhook_tries,
 )
 from fairlead.storage.ledger.statements import shown_url
-from fairlead.storage.ledger.usage import NO_KEY, day_text
+from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums, day_text
 from fairlead.storage.work.table import in_state
 
 _FORGOTTEN: Final = ("request", "result_", "key_fingerprint", "key_expires_at", "idempotency_id", "forget_at")
@@ -265,12 +265,8 @@ def broken_records(connection: Connection) -> list[dict[str, object]]:
     return broken
 
 
-UsageKey = tuple[str, str, str, str]
-"""Workspace, day, key ("" for a token) and model."""
-
-
-def usage_left(connection: Connection, before: int) -> dict[UsageKey, tuple[int, int, int]]:
-    """The usage of the days before a time that no run in the database explains: runs, succeeded, charge."""
+def usage_left(connection: Connection, before: int) -> dict[UsageKey, UsageSums]:
+    """The usage of the days before a time that no run in the database explains."""
     day = day_text(connection, runs.c.finished_at)
     key = func.coalesce(runs.c.key_id, NO_KEY)
     succeeded = func.sum(case((runs.c.state == RunState.SUCCEEDED, 1), else_=0))
@@ -281,11 +277,12 @@ def usage_left(connection: Connection, before: int) -> dict[UsageKey, tuple[int,
     )
     last = select(day_text(connection, func.max(archives.c.before)))
     used = select(usage_days).where(usage_days.c.day < connection.execute(last).scalar())
-    left = {tuple(row[:4]): tuple(map(int, row[4:])) for row in connection.execute(used)}
+    left = {UsageKey(*row[:4]): UsageSums(*map(int, row[4:])) for row in connection.execute(used)}
     for row in connection.execute(there):
-        had = left.get(tuple(row[:4]), (0, 0, 0))
-        left[tuple(row[:4])] = tuple(a - int(b) for a, b in zip(had, row[4:], strict=True))
-    return left  # type: ignore[return-value]  # tuples of a length that zip does not tell
+        of = UsageKey(*row[:4])
+        had = left.get(of, UsageSums())
+        left[of] = UsageSums(*(a - int(b) for a, b in zip(had, row[4:], strict=True)))
+    return left
 
 
 def _sums(row: RowMapping) -> ArchiveSums:

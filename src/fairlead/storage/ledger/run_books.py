@@ -29,8 +29,9 @@ from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
 from fairlead.storage.db.tables import api_keys
 from fairlead.storage.ledger.alerts import NewAlert
-from fairlead.storage.ledger.usage import NO_KEY
+from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums
 
+_NO_USAGE: Final = UsageSums()
 KEYS: Final = PreparedLookup(
     lambda one_of: select(api_keys.c.id, api_keys.c.revoked_at, api_keys.c.team).where(one_of(api_keys.c.id))
 )
@@ -241,12 +242,9 @@ def _text_of_day(number: int) -> str:
 
 
 class UsageBook(msgspec.Struct):
-    """The usage that the runs of a batch add to their day.
+    """The usage that the runs of a batch add to their day."""
 
-    `sums` has how many ended, how many succeeded and what was charged, by workspace, day, API key and model.
-    """
-
-    sums: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
+    sums: dict[UsageKey, UsageSums] = {}
 
     def note_end(
         self,
@@ -258,9 +256,9 @@ class UsageBook(msgspec.Struct):
         charge: int,
     ) -> None:
         """A run has ended; `key_id` None for one that was called with a token, `charge` in 10^-8 dollars."""
-        key = (workspace_id, _text_of_day(finished_at // DAY_MS), key_id or NO_KEY, model_id)
-        runs, successes, charged = self.sums.get(key, (0, 0, 0))
-        self.sums[key] = (runs + 1, successes + succeeded, charged + charge)
+        key = UsageKey(workspace_id, _text_of_day(finished_at // DAY_MS), key_id or NO_KEY, model_id)
+        runs, successes, charged = self.sums.get(key, _NO_USAGE)
+        self.sums[key] = UsageSums(runs + 1, successes + succeeded, charged + charge)
 
     def rows(self) -> Sequence[tuple[object, ...]]:
         """The gathered rows; the workspaces are locked, so that no other server writes the same ones."""

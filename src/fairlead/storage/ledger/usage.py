@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 
@@ -14,6 +14,24 @@ NO_KEY: Final = ""
 """Stands for the key of runs that were called with a token."""
 _KEY: Final = (usage_days.c.workspace_id, usage_days.c.day, usage_days.c.key_id, usage_days.c.model_id)
 _SUMS: Final = (usage_days.c.runs, usage_days.c.succeeded, usage_days.c.charge)
+
+
+class UsageKey(NamedTuple):
+    """What usage is added up by."""
+
+    workspace_id: str
+    day: str
+    key_id: str
+    """Of the API key; NO_KEY for a token."""
+    model_id: str
+
+
+class UsageSums(NamedTuple):
+    """How many runs ended, how many of them succeeded, and what was charged (10^-8 dollars)."""
+
+    runs: int = 0
+    succeeded: int = 0
+    charge: int = 0
 
 
 @functools.cache

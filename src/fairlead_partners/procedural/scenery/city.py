@@ -1,5 +1,7 @@
 """Cities: rows of buildings, paler the farther they stand, with windows that are lit when it is dark."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,15 @@ from .layers import Layer, Mask, as_cover, empty_mask, fill
 from .light import Light, colour
 
 _WINDOWS = ("ffd58a", "ffe9bd", "ffc069", "cfe3ff")
-Box = tuple[float, float, float, float]
+
+
+class Box(NamedTuple):
+    """The edges of a building, in the coordinates of the canvas."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
 
 
 def skyline(canvas: Canvas, light: Light, foot: float, *, is_village: bool) -> list[Layer]:
@@ -32,7 +42,7 @@ def _row(
         wide = float(rng.uniform(0.035, 0.085)) * (0.55 + 0.45 * near) * (1.3 if is_village else 1)
         bulge = np.exp(-(((x - centre) / (0.55 * canvas.aspect)) ** 2) * 2)
         high = tall * float(0.25 + 0.75 * rng.beta(1.6, 2.6)) * float(0.35 + 0.8 * bulge) * (0.36 if is_village else 1)
-        box = (x, foot - high, x + wide, foot)
+        box = Box(x, foot - high, x + wide, foot)
         _building(canvas, mask, picture, box, light, near, rng, is_village=is_village)
         x += wide * float(rng.uniform(0.8, 1.1))
     height = np.clip((foot - canvas.y) / 0.35, 0, 1)
