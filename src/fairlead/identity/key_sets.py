@@ -133,6 +133,7 @@ class KeyFile:
 
     def _read(self) -> bytes:
         with self._path.open("rb") as file:
+            # One byte more than is allowed shows that there is too much.
             return file.read(_SET_BYTES_MAX + 1)
 
 

@@ -94,6 +94,7 @@ class TokenVerifier:
             raise InvalidTokenError("the token is too long")
         if (form := _FORM.fullmatch(token)) is None:
             raise InvalidTokenError("the token does not have the form of one")
+        # Digests are cached: a cache of tokens would be a collection of credentials.
         digest = hashlib.sha256(token.encode()).digest()
         if (claims := self._recall(digest)) is not None:
             return claims
@@ -129,6 +130,7 @@ class TokenVerifier:
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._keys.algorithms:
             raise InvalidTokenError("the algorithm is not accepted")
+        # An extension that is not understood must not be ignored (RFC 7515, section 4.1.11).
         if "crit" in header:
             raise InvalidTokenError("the header demands an extension")
         if not isinstance(kid, str | None):
@@ -188,6 +190,7 @@ class TokenVerifier:
     def _remember(self, digest: bytes, claims: Claims) -> None:
         self._verified.pop(digest, None)
         if len(self._verified) >= _CACHE_ENTRIES_MAX:
+            # A dict keeps the order of its additions, so this is the oldest one.
             del self._verified[next(iter(self._verified))]
         until = min(claims.expires_at + self._leeway, self._now() + _CACHE_SECONDS)
         self._verified[digest] = (until, claims)
@@ -238,6 +241,7 @@ def _time(payload: Mapping[str, object], claim: str) -> float | None:
     if claim not in payload:
         return None
     value = payload[claim]
+    # To Python the `true` of JSON is an integer.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _TIME_MAX:
         raise InvalidTokenError(f"the claim {claim} is not a time")
     return value

@@ -260,8 +260,10 @@ class Exchange:
                 if isinstance(reading, Completed) or not _may_pass(reading, polling):
                     return reading
                 if misses > polling.patience:
+                    # The partner is overloaded or away, so the work may still end well.
                     is_open = reading.upstream_status in _TRANSIENT
                     return msgspec.structs.replace(reading, reached=Reached.UNDECIDED) if is_open else reading
+                # What failed is not repeated at once, not even the question for a result that is ready.
                 pause = max(pause, polling.every)
             else:
                 misses = 0
@@ -304,6 +306,7 @@ class Exchange:
                 body,
                 seconds=_POLL_ANSWER_SECONDS,
                 limit=call.answer_limit,
+                # An address that an answer named is as foreign as one from a caller.
                 guarded=not path.startswith("/"),
             )
         except TransportError as error:

@@ -108,6 +108,7 @@ class RunHandler(msgspec.Struct, frozen=True):
             if isinstance(admitted, AdmittedRun):
                 execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
                 answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
+                # The run is settled already; only its answer has nobody to go to.
                 if has_left(scope, receive):
                     raise CallerLeftError
                 headers, content = self._response(answered, admitted.committed)

@@ -144,6 +144,7 @@ class Funds(msgspec.Struct, frozen=True):
 
     def after_withdrawal(self, hold: int, *, was_parked: bool) -> "Funds":
         """The figures after a run ended that no worker had claimed."""
+        # A parked run has no slot: giving it one first lets one formula end both kinds.
         released = self if not was_parked else self.with_release(hold)
         return released.after_settlement(hold, 0).with_claim()
 

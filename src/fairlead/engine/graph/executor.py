@@ -184,6 +184,7 @@ class _Execution:
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 await self._settle(task, self._tasks.pop(task))
+        # Nothing runs and something is left, so what is left waits for itself.
         if self._ending is None and self._schedule:
             error = self._schedule.cycle()
             self._fail(self._live[self._live[error.nodes[0]].place.real_node], error)
@@ -198,6 +199,7 @@ class _Execution:
             made = await self._loop.run_in_executor(self._executor.worker, fingerprints, makers, self._context)
         for node in reached:
             self._signatures[node.id] = self._sign(node, made.get(node.id, b""))
+            # A node that sees the live graph may ask for the value of any node.
             self._holds_all = self._holds_all or node.interface.wants_live_graph
             if not self._is_cached(node):
                 self._claim(node.id, node.sources)
@@ -207,12 +209,14 @@ class _Execution:
         if fingerprint is None:
             return None
         interface = node.interface
+        # The result of a node that depends on its id is of no use to another one.
         own = "" if interface.definition.is_idempotent and not interface.wants_id else node.id
         head = f"{interface.definition.name}\0{own}"
         return signature(head, fingerprint, node.constants, {**node.links, **node.raw}, self._signatures)
 
     def _plan(self, roots: Iterable[str]) -> None:
         """Schedule some nodes and what they need, except for what is cached."""
+        # Taken from the end, so in reverse: what was named first is executed first.
         waiting = [node for node in roots if not self._is_known(node)][::-1]
         while waiting:
             id_ = waiting.pop()
@@ -244,6 +248,7 @@ class _Execution:
         while self._ending is None and self._at_hand is None:
             concurrent = sum(step.node.interface.is_concurrent for step in self._tasks.values())
             node = self._schedule.take(is_concurrent=True) if concurrent < _CONCURRENT_NODES_MAX else None
+            # Of ordinary nodes one runs at a time.
             if node is None and concurrent == len(self._tasks):
                 node = self._schedule.take(is_concurrent=False)
             if node is None:

@@ -111,6 +111,7 @@ class HostCall(Generic[T]):
     def hear_call(self, call: Call[msgspec.Raw]) -> None:
         """Begin to answer a question, or pass on a notice."""
         method = (self._method.callbacks or {}).get(call.method)
+        # A question has a number, under which it is answered; a notice has none.
         if method is None or method.is_answered != bool(call.number):
             raise BadFrameError(f"{call.method[:50]!r} about {self._method.name!r}")
         if not method.is_answered:
@@ -227,6 +228,7 @@ class HostConnection(asyncio.Protocol):
     def own_file(self, path: Path) -> Path:
         """The path of a file that the process has written: directly in its folder, and no link. DeclinedError."""
         try:
+            # Not `stat`, which follows links: one could lead to a file of the server.
             is_file = path.parent == self.folder and stat.S_ISREG(path.lstat().st_mode)
         except (OSError, ValueError):
             is_file = False

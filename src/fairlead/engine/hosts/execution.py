@@ -68,6 +68,7 @@ class HostedExecution:
             workflow, hidden = await host.hand_over(order.workflow), await host.hand_over(order.hidden)
             call = host.connection.call(HostService.execute, workflow, order.outputs, hidden, self._callbacks)
             self._call, call.listener = call, self._events
+            # A stop was requested while the documents were handed over.
             if self._is_stopping:
                 call.cancel()
             ended = await call.result

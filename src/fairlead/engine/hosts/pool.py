@@ -292,6 +292,7 @@ class Hosts:
         execution = HostedExecution(order, callbacks, settings.job_seconds, settings.interrupt_seconds)
         self._executions[order.job] = execution
         try:
+            # They are known where this server has checked the workflow, which another may have done.
             needed = self._needed.pop(order.job, None)
             if needed is None:
                 needed = await self._packs_of(workspace_id, order.workflow, packs)

@@ -92,6 +92,7 @@ class EngineProcess:
                 child = await Child.start(program)
             except OSError as error:
                 raise HostNotStartedError(error.strerror or str(error)) from error
+            # The process has copies of its own; while ours are open, nobody would notice that it has closed them.
             theirs.close()
             their_forks.close()
             process = cls(child, our_forks, folder, note)
@@ -114,6 +115,7 @@ class EngineProcess:
                 their_forks.close()
                 async with asyncio.timeout(_HELLO_SECONDS):
                     pid = await hear_hello(ours)
+                # A descriptor, because the number may be that of another process once this one has ended.
                 watch = os.pidfd_open(pid)
             except (OSError, EOFError, TimeoutError) as error:
                 if isinstance(error, TimeoutError):
@@ -238,6 +240,7 @@ class EngineProcess:
         ended = await asyncio.shield(self.child.exited)
         await asyncio.wait({self.connection.closed}, timeout=_DRAIN_SECONDS)  # its children may hold the socket open
         self.connection.abort()
+        # Nobody is left to say how its children ended.
         for status in self._statuses.values():
             if not status.done():
                 status.set_result(None)

@@ -49,6 +49,7 @@ def main(server: int, forks: int) -> None:
     except ValueError:
         os._exit(1)
     finally:
+        # At once: what packs have registered for the end of the process must not delay it.
         os._exit(0)
 
 
@@ -90,9 +91,10 @@ class _Threads:
             HostService.check.__name__: lambda work: self._checks.submit(self._run, work),
             HostService.survey.__name__: lambda work: self._checks.submit(finish, work),
             HostService.render.__name__: lambda work: self._renders.submit(finish, work),
+            # A ping is answered by the reading thread, whatever the others are doing.
             HostService.ping.__name__: finish,
         }
-        threading.Thread(target=self._execute_for_ever, name="jobs", daemon=True).start()
+        threading.Thread(target=self._execute_forever, name="jobs", daemon=True).start()
 
     def serve(self) -> None:
         """Do what the server asks, until it has ended."""
@@ -122,7 +124,7 @@ class _Threads:
 
         return answer()
 
-    def _execute_for_ever(self) -> None:
+    def _execute_forever(self) -> None:
         try:
             self._loop.run_forever()
         finally:

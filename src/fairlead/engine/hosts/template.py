@@ -195,6 +195,7 @@ class Template:
             os._exit(0)
         parent = os.getpid()
         try:
+            # The system drops descriptors for which a process has no number left.
             pid = os.fork() if len(passed) == _PASSED else None
         except OSError:  # the system allows no further process; the server sees its end of the socket closed
             pid = None
@@ -210,20 +211,24 @@ class Template:
     def _become(self, parent: int, server: int, forks: int, errors: int) -> None:
         """Become a process in a group of its own, without open descriptors of its parent."""
         die_with_parent()
+        # The parent may have ended before its end could be noticed.
         if os.getppid() != parent:
             os._exit(0)
         os.setsid()
         os.dup2(errors, _ERRORS)
+        # Their numbers are given to other sockets below, which these objects must not close.
         self._server.detach()
         self._forks.detach()
         _reseed()
         self._take_over(server, forks)
 
     def _take_over(self, server: int, forks: int) -> None:
+        # Either descriptor may have the number that the other is to get, so both are moved out of the way first.
         high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH) for descriptor in (server, forks)]
         os.closerange(_ERRORS + 1, _HIGH)
         os.dup2(high[0], _SERVER, inheritable=False)
         os.dup2(high[1], _FORKS, inheritable=False)
+        # Nothing that the parent had open is left to a process that will belong to a workspace.
         os.closerange(_FORKS + 1, _DESCRIPTORS_MAX)
         self._server = socket.socket(fileno=_SERVER)
         self._forks = socket.socket(fileno=_FORKS)

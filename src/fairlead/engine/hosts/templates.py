@@ -31,6 +31,7 @@ Packs: TypeAlias = tuple[str, ...]
 Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
 """Starts a host with some packs for a workspace."""
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+"""One thread for linear algebra and two arenas of memory, because there are many hosts, each with several threads."""
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 _START_SECONDS: Final = 60.0
 _WAITING_MAX: Final = 1_000
@@ -145,6 +146,7 @@ class Templates:
     async def host(self, packs: Packs, owner: str, service: Service) -> EngineProcess:
         """A new host for a workspace, with exactly some packs. HostNotStartedError."""
         began = asyncio.get_running_loop().time()
+        # A template may end before it is forked; another one is then tried once.
         for is_last in (False, True):
             async with self._template_of(packs, owner).use() as template:
                 try:
@@ -295,6 +297,7 @@ class Templates:
         return _Template(process, LoadedNodes(), await self._can_fork(process), folder)
 
     async def _spawn(self, folder: Path, *, preloads: bool) -> EngineProcess:
+        # The hosts that execute jobs at the same time share the processors.
         threads = str(max(1, (os.cpu_count() or 1) // self._settings.places))
         environment = {**_ENVIRONMENT, **dict.fromkeys(_THREADS, threads), "TMPDIR": str(folder)}
         process = await self._see(await EngineProcess.spawn(environment, folder, self._note, self.begun.set))

@@ -58,6 +58,7 @@ class LocalEventHub:
         where none comes soon, it is reported alone.
         """
         published = self._published.get(envelope.workspace_id)
+        # Without watchers it is passed on nevertheless: those that come later are told what is under way.
         if published is None or published.admit_own(envelope):
             self._send(envelope, is_ours=True)
 
@@ -128,6 +129,7 @@ class LocalEventHub:
             self._wake(workspace_id)
             if envelope.public_id is not None:
                 self._note_ended(workspace_id, envelope.public_id)
+        # Where it is, a timer wakes the subscribers in a moment.
         elif workspace_id not in self._gathering:
             self._send_soon(workspace_id)
 

@@ -94,6 +94,7 @@ class LocalSubscription:
             return
         key: _Key = next(self._turns)
         if sized.live_key is not None:
+            # One that keeps up gets every event; of one that is behind, the newest of each subject replaces the others.
             if self._is_behind():
                 key = sized.live_key
                 if key in self._waiting:

@@ -179,6 +179,7 @@ class NatsLink:
 
     async def _serve(self, client: Client, is_lost: asyncio.Event) -> None:
         """Send and hear until the connection is lost."""
+        # A new connection has no subscriptions: all of them are made again.
         self._changed = dict.fromkeys(self._wanted)
         self._has_work.set()
         tasks = [asyncio.create_task(self._send(client)), asyncio.create_task(is_lost.wait())]

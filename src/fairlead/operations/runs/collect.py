@@ -110,6 +110,7 @@ async def _look_up(
     if not is_request_id(request_id):
         raise FaultError(RequestNotFound())
 
+    # Both are read in one transaction, because the run may end between two.
     def look(transaction: Transaction) -> tuple[QueuedRun | None, EndedRun | None]:
         found = queued_run(transaction, caller.workspace_id, request_id)
         has_ended = found is not None and found.finished_at is not None

@@ -146,6 +146,7 @@ class Dispatcher:
             following = plan_leg(run.request, leg, self._clock.today())
             if following is not None:
                 following = await with_whole_body(following, run.request)
+            # A leg whose price cannot be held is skipped: a cheaper one may follow.
             if following is None or await self._redirect(context, plan, following, turn) is not None:
                 continue
             plan = following
@@ -188,6 +189,7 @@ class Dispatcher:
             if not isinstance(reading, Accepted):
                 return reading
             work = Work(reading.handle, reading.credential, reading.status)
+            # Durable before the first poll: after a crash this work is asked about, and not ordered a second time.
             await context.record(Acceptance(run.run_id, run.attempt, *msgspec.structs.astuple(work)))
         if run.is_queued and self._exchange.can_cancel(provider, plan.call):
             context.cancellation.set_pass_on(partial(self._pass_on, order, work, context.cancellation))
@@ -210,6 +212,7 @@ class Dispatcher:
                 break
             await asyncio.sleep(pause)
             reading = await self._attempts.send(order, tell_again)
+        # The first server may have got through, whatever the last answer says.
         return reading.in_doubt() if isinstance(reading, Failed) else reading
 
     def _note_repeat(self, context: _RunContext, provider: str, number: int, pause: float) -> None:
@@ -234,6 +237,7 @@ class Dispatcher:
                 cancellation.has_been_heard()
 
         task = asyncio.get_running_loop().create_task(tell())
+        # An event loop refers to its tasks weakly: one that nothing holds may disappear before its end.
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 

@@ -118,8 +118,10 @@ class Executor:
             await execution.ended
         finally:
             deadline.cancel()
+        # The end of the run and the deadline both end this wait; only the task says which it was.
         if execution.task.done():
             return execution.task.result()
+        # The caller has been told to come back, so a connection that closes now says nothing about the run.
         execution.has_left = _nobody_left
         self._observe(DeadlinePassed(execution.run.run_id))
         raise FaultError(DeadlineExceeded(seconds, Upstream(execution.answered)))

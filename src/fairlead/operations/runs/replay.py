@@ -94,10 +94,12 @@ class Replayer:
             return None
         kept = await self._results.keep(answer, key.expires_at, most=self._most)
         if kept is None:
+            # The key stays used, and 0 tells a repeated call that its result was too large to be kept.
             return KeptResult(key.expires_at, replayable_until=0)
         ours = f"{base_url}/assets/" if base_url else None
         if not (isinstance(outcome, Completed) and names_links(outcome.answer, ours)):
             return kept
+        # A partner's links end before the key does, and a result whose links lead nowhere is of no use.
         return replace(kept, replayable_until=self._clock.now_ms() + self._with_links * 1000)
 
     async def forget(self) -> int:

@@ -135,6 +135,7 @@ class Resumer(msgspec.Struct, frozen=True):
         """The idempotency key of a run: its result is kept as long as that of a key that is used now."""
         if found.key_id is None:
             return None
+        # The fingerprint is in the row of the run since its admission, and is not written again.
         return IdempotencyKey(found.key_id, "", self.clock.now_ms() + self.keys_kept_ms)
 
 

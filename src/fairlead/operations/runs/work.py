@@ -138,6 +138,7 @@ class RunWork(msgspec.Struct, frozen=True):
         try:
             for found in strays:
                 stray = await self.database.read(partial(runs.find_stray, run_id=found.id))
+                # Since it was found it may have ended, or another server may have taken it over.
                 if stray is not None and stray.attempt == found.attempt:
                     await self._end_stray(stray)
         except DatabaseUnavailableError as error:
@@ -154,6 +155,7 @@ class RunWork(msgspec.Struct, frozen=True):
         try:
             run = await self.resumer.resume(orphan)
         except CannotResumeError:
+            # Its partner may have worked on it, so it is lost, which is not the same as never started.
             await self._give_up(orphan)
             return
         if orphan.handle is not None:
@@ -177,6 +179,7 @@ class RunWork(msgspec.Struct, frozen=True):
             result="lost",
             charge=0,
             upstream_status=None,
+            # Only the server that fell silent knew when it began, and how long its partner took.
             started_at_ns=self.clock.now_ns(),
             seconds=0.0,
             partner_seconds=0.0,

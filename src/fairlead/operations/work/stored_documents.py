@@ -75,6 +75,7 @@ class StoredDocuments:
             self._observe(BlobTrouble(f"read a {self._what}", str(error)))
             raise FaultError(ServiceUnavailable(f"The {self._what} cannot be read right now.")) from error
         head = owner_id.encode()
+        # The id in front proves that the blob is this owner's, and the size that it is whole.
         if not pieces or not pieces[0].startswith(head) or sum(map(len, pieces)) != kept.size:
             raise DocumentLostError
         pieces[0] = pieces[0][len(head) :]

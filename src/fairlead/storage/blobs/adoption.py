@@ -137,6 +137,7 @@ def _copying(source: IO[bytes], target: IO[bytes], limit: int) -> Iterator[int]:
 def _opened_plain(path: Path, limit: int) -> IO[bytes]:
     """Open a regular file: no link, no device, and no hard link to a file elsewhere."""
     try:
+        # Without O_NONBLOCK a named pipe would hold up the server until something is written to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENXIO):

@@ -76,6 +76,7 @@ class BlobFolders:
             self._durable.difference_update(folders)
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             spooled.replace(target)
+        # A rename is durable only once its folder is.
         _sync(target.parent)
         for folder in reversed(folders):
             if folder not in self._durable:

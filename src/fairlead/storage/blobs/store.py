@@ -240,6 +240,7 @@ class StoredBlobs:
 
     async def _stream(self, name: str, stream: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
         with self._reporting(name):
+            # Closed when its reader stops: left to the collector, it would keep its file open.
             async with aclosing(stream):
                 async for piece in stream:
                     yield piece

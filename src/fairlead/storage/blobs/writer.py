@@ -84,6 +84,7 @@ class SpooledWriter:
         if self._busy is None:
             return
         try:
+            # The thread goes on whatever becomes of the caller, and `abort` must be able to wait for it.
             await asyncio.shield(self._busy)
         except OSError as error:
             raise BlobsUnavailableError(str(error)) from error

@@ -160,6 +160,7 @@ def run_together(connection: Connection, *written: tuple[Prepared, Sequence[_Row
     if connection.dialect.name == "sqlite":
         for statement, rows in written:
             statement.run(connection, rows)
+    # PostgreSQL would plan and run a statement without rows as well.
     elif due := [(statement, rows) for statement, rows in written if rows]:
         statements = tuple(statement for statement, _ in due)
         sql = _TOGETHER.get(statements) or _compile_together(connection, statements)

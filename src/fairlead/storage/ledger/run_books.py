@@ -215,6 +215,7 @@ class BudgetBook:
     def key_rows(self) -> list[tuple[int, str]]:
         """The changes of what is held for each key."""
         changes = self._held_for_keys
+        # New holds and released ones often cancel out, and then there is nothing to write.
         return list(filter(operator.itemgetter(0), zip(changes.values(), changes, strict=True)))
 
     def budget_rows(self) -> list[tuple[object, ...]]:

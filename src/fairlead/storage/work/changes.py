@@ -60,6 +60,7 @@ class RowChanges(msgspec.Struct):
 
     def add(self, id_: str, statement: Prepared, *values: object) -> None:
         """Add a statement for a row, to be executed after those added for it before."""
+        # A statement for many rows changes each of them once, so a second change of a row needs another round.
         number = self.counts.get(id_, 0)
         self.counts[id_] = number + 1
         if number == len(self.rounds):
@@ -161,6 +162,7 @@ class WorkRows:
         state = self._taken_over.get(row.state)
         if state is None or row.attempt != entry.attempt:
             return False
+        # The states from which work can be taken over are those in which a server has it.
         goes_on = state in self._taken_over
         new = state, row.attempt + goes_on, entry.server_id if goes_on else None
         changes.add(row.id, self._take_over, *new, *((entry.at,) if self._is_dated else ()), *row.found)

@@ -124,6 +124,7 @@ class Journal(Generic[Entry, Batch, Verdict]):
                 began = asyncio.get_running_loop().time()
                 await self._write_batch(batch)
                 self._in_batch = 0
+                # Entries that arrive during the pause share the next commit.
                 if len(batch) >= self._spacing.least_entries:
                     await asyncio.sleep(began + self._spacing.seconds - asyncio.get_running_loop().time())
         finally:
@@ -139,6 +140,7 @@ class Journal(Generic[Entry, Batch, Verdict]):
         except Exception as error:  # noqa: BLE001 -- any error belongs to the entries, not to the journal
             await self._write_apart(batch, error)
         else:
+            # Entries are answered before anything else, so that none waits for what listeners do.
             for future, verdict in zip(futures, written.verdicts, strict=True):
                 if not future.done():
                     future.set_result(cast("Verdict", verdict))

@@ -54,6 +54,7 @@ class ReleasedLookup:
         Workspaces whose ids come after `behind` are first, then the others. Where there are more workspaces than
         `limit`, one of each is found, and the last one's workspace is where the next look is to begin.
         """
+        # One row of each workspace first: only then is it known how many of them share the limit.
         first = self._round(connection, pool, behind, limit, each=1)
         if not first or len(first) == limit:
             return first
@@ -120,6 +121,7 @@ def _walk(table: Table, number: str, dialect: str) -> Select[*tuple[str, str]]:
 
 def _pools(table: Table, dialect: str) -> Select[*tuple[str]]:
     """Go from the name of one pool with released rows to the next."""
+    # By itself neither database skips from one value of an index to the next, and DISTINCT would read every row.
     walk = select(cast(literal_column("''"), String(32)).label("pool")).cte("pools", recursive=True)
     pool: ColumnElement[str] = _other("pool")
     following = select(pool).select_from(_rows(table, dialect)).where(_IS_RELEASED, pool > walk.c.pool)
@@ -131,6 +133,7 @@ def _pools(table: Table, dialect: str) -> Select[*tuple[str]]:
 def _count(table: Table, dialect: str) -> Select[*tuple[int]]:
     """Count the released rows of a pool."""
     pool, wanted = _other("pool"), bindparam("pool", type_=String)
+    # Two bounds instead of an equality, for the reason that `_walk` gives.
     rows = select(pool).select_from(_rows(table, dialect)).where(_IS_RELEASED, pool >= wanted, pool <= wanted)
     return select(func.count()).select_from(rows.limit(bindparam("most")).subquery())
 

@@ -337,6 +337,7 @@ class WorkTable:
     ) -> Sequence[OwnedWork]:
         """Work of servers that were not seen since a time (ms), for the asking server to take over."""
         alive = (row[0] for row in _ALIVE.run(connection, (silent_since,)))
+        # Its own work is never an orphan, however old its lease looks: what it has lost is found as strays.
         silent = sorted(self.owners(connection) - {server_id, *alive})
         if not silent:
             return []
