@@ -181,6 +181,7 @@ class Transport:
             finally:
                 deadline.cancel()
         connection = await self._connect(target, place, seconds + started - loop.time())
+        # What is left of the time differs from one connection to the next, so these waits cannot share a timer.
         timer = loop.call_later(seconds + started - loop.time(), connection.expire, seconds)
         try:
             reply = await connection.ask(request, limit=limit)

@@ -118,6 +118,7 @@ class Child:
 
     async def _watch(self, status: Coroutine[object, object, int | None]) -> None:
         code = await status
+        # Its control group knows, which is removed with the rest of the tree.
         ran_out = self.tree.ran_out_of_memory
         await asyncio.to_thread(self.tree.clear)
         words = _take_last_words(self._errors)

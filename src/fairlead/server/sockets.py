@@ -75,6 +75,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.writable.is_set():
             super().handle_ping()
         else:
+            # Taken and dropped: otherwise the answer would go out with the next frame.
             self.conn.data_to_send()
 
     def send_receive_event_to_app(self) -> None:

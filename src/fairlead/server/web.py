@@ -27,7 +27,7 @@ _WHOLE_MAX: Final = 64 * 1024
 reads."""
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
 _SLICE_BYTES: Final = 256 * 1024
-"""How much of it is."""
+"""How much of a longer answer is written at a time."""
 HEAD_BYTES: Final = 64 * 1024
 """The most bytes of the address and the headers of a request together."""
 TARGET_BYTES: Final = 16 * 1024
@@ -109,6 +109,7 @@ class WebExchange(RequestResponseCycle):
         if len(content) > _WHOLE_MAX:
             return False
         lines = list(map(b": ".join, (*self.default_headers, *headers)))
+        # Any other byte could end the head; `send` refuses such a header.
         if b"".join(lines).translate(None, _PRINTABLE):
             return False
         if not self.disconnected:
@@ -245,6 +246,7 @@ class WebProtocol(HttpToolsProtocol):
         if status == _TOO_BUSY:
             self.transport.close()
             return
+        # Read on for a moment: a connection that is closed with unread bytes is reset, and the caller never reads why.
         self.transport.write_eof()
         self.flow.resume_reading()
         self.loop.call_later(FAREWELL_SECONDS, self.transport.abort)

@@ -42,9 +42,9 @@ _LENGTH_IN_ONE_BYTE: Final = 125
 _LENGTH_IN_TWO_BYTES: Final = 0xFFFF
 _encode: Final = msgspec.json.Encoder().encode
 _Shown: TypeAlias = Preview | ProgressText
-"""The abilities in which clients differ."""
+"""The events that clients get in the form that they can read."""
 _Untold: TypeAlias = Finished | Counted
-"""Events that sockets learn from the progress alone, or that are for those who watch one job."""
+"""Events of which sockets get the progress alone, or which are for those who watch one job."""
 
 
 class Reading(msgspec.Struct, frozen=True):

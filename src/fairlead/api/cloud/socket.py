@@ -81,6 +81,7 @@ class CloudSocket:
             return
         try:
             caller = await self._callers.watcher(HTTPConnection(scope))
+            # Before the state is read, so that nothing is missed that happens meanwhile.
             subscription = self._event_hub.subscribe(caller.workspace_id)
         except FaultError as error:
             await _refuse(scope, send, error)
@@ -199,6 +200,7 @@ class _Socket:
                 is_first = False
                 await self._take_flags(text)
             now = loop.time()
+            # A token bucket: those who send more than it allows are read more slowly.
             allowance = min(_AT_ONCE, allowance + (now - then) * _PER_SECOND) - 1
             then = now
             if allowance < 0:

@@ -135,6 +135,7 @@ class JobCallbacks:
     def tell(self, events: Sequence[Event]) -> None:
         """Record an event and publish it to watchers, once the files before it are stored."""
         now = self._clock.now_ms()
+        # Noted at once and not with the effects: a file that is kept next belongs to the node that runs now.
         for event in events:
             if isinstance(event, Executing):
                 self._at_work.pop(event.place.node, None)
@@ -276,6 +277,7 @@ class JobCallbacks:
             return False
         self._outputs_bytes += len(shown.json)
         self._outputs[event.place.node] = {"ui": shown.raw, "place": event.place}
+        # A node that was not executed shows what an earlier job has made.
         if event.place.node not in self._executing:
             self._shown_again.update(_files_in(event.ui))
         return True

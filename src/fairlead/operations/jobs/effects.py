@@ -69,6 +69,7 @@ class EffectQueue:
             self.failure = error
             self._waiting.clear()
             self._failed()
+            # Those that wait for room go on, and find the failure.
             for _ in range(_WORK_MAX):
                 self._room.release()
         finally:

@@ -144,6 +144,7 @@ class ModelRunner:
         if any(self._exchange.answers_bytes(native.provider, name) for name in native.calls.values()):
             return await self._at_once(call)
         ticket = QueueTicket(self._backlog, self._files.base_url)
+        # Counted from before it is queued: a server that stops still executes the runs that its own jobs wait for.
         with self._awaited.waiting(call.command.run_id, call.checked.caller.workspace_id):
             queued = await self._patiently(
                 call, lambda: self._admitter.enqueue(call.checked, call.command, ticket), _is_full

@@ -143,6 +143,7 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
     batch = _look_up(connection, entries)
     verdicts = [_apply(batch, entry) for entry in entries]
     batch.changes.write(connection)
+    # After the jobs, to which the other rows refer.
     _INSERT_EVENT.run(connection, batch.events)
     add_to_index(connection, batch.labels)
     INSERT_KEY.run(connection, batch.keys)
@@ -286,6 +287,7 @@ def _claim(batch: _Batch, entry: Claim, row: _LockedJob) -> JobVerdict:
     if _ROWS.claim(batch.changes, entry, row) is None:
         return Superseded()
     is_inactive = batch.slots[entry.workspace_id].limit == INACTIVE
+    # An attempt that its server has handed back was not ended by a crash.
     return Claimed(row.attempt, row.events, is_inactive, row.attempt - 1 - row.handed_back)
 
 

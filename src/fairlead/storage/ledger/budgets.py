@@ -126,6 +126,7 @@ def change_budget(
     before = find_budget(connection, workspace_id, budget_id, today)
     if before is None:
         raise UnknownBudgetError(budget_id)
+    # Under other terms the next refusal is news again.
     values: dict[str, object] = {"told_refusal": False}
     if changes.limit is not None:
         values["amount"] = changes.limit
@@ -230,6 +231,7 @@ def change_key_budget(
         return None
     if row is not None:
         is_same = budgets.c.period == changed.period.value
+        # A key has one budget of each period: one that has the new period already gives way.
         connection.execute(delete(budgets).where(of_key, is_same, budgets.c.id != row.id))
         changes = BudgetChanges(limit=changed.limit, period=changed.period)
         change_budget(connection, workspace_id, row.id, changes, today)

@@ -259,6 +259,7 @@ def _live_without_hold() -> Select[*tuple[object, ...]]:
             runs.c.state.in_(sorted(LIVE)),
             (func.coalesce(sums.c.holds, 0) != 1)
             | (func.coalesce(sums.c.ends, 0) != 0)
+            # No hold is -1, so a run without entries is found as well.
             | (func.coalesce(sums.c.still_held, -1) != runs.c.hold),
         )
     )
