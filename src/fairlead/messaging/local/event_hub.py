@@ -165,7 +165,7 @@ class LocalEventHub:
         return watch
 
     def newest_preview(self, job_id: str) -> Preview | None:
-        """The newest preview of a job, as far as it was published or heard here; None where there is none."""
+        """The newest preview of a job, if it was published or received here; None where there is none."""
         return self._jobs.newest_preview(job_id)
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
 """Messaging between the servers of one installation over NATS, in addition to messaging within each of them.
 
-A message is published here at once, as in `local`, and sent to a NATS server, which passes it on to the other servers
-of the installation: wake-ups to all of them, events to those at which the workspace is watched. Subjects begin with a
-name that the installation's servers have from their database, so that two installations may share a NATS.
+A message is published at this server at once, as in `local`, and sent to a NATS server, which passes it on to the other
+servers of the installation: wake-ups to all of them, events to those where somebody watches the workspace. Subjects
+begin with a name that servers read from their database, so that several installations can share one NATS.
 
-`link` is the connection and what waits for it; `wire` is the form of messages, and the bounds of those from outside.
-While NATS is unavailable nothing is sent or received: that costs time, and nothing else.
+`link` is the connection and its queue; `wire` is the format of messages, and the checks of those that arrive. While
+NATS is unavailable nothing is sent or received: that costs time, and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ class NatsMessaging(msgspec.Struct, frozen=True):
 
     @property
     def relay(self) -> LocalEventHub:
-        """The local hub: what was read from the database is sent at this server alone."""
+        """The local hub: what a server reads from the database it sends to its own subscribers alone."""
         return self.events.local
 
     def counts(self) -> Mapping[str, int]:
@@ -36,11 +36,11 @@ class NatsMessaging(msgspec.Struct, frozen=True):
         return msgspec.structs.asdict(self.link.counts)
 
     def start(self) -> None:
-        """Connect, and connect again whenever the connection is lost."""
+        """Connect, and reconnect whenever the connection is lost."""
         self.link.start()
 
     async def close(self) -> None:
-        """Send what waits, for a moment, and close the connection."""
+        """Send queued messages for up to a second, and close the connection."""
         await self.link.close()
 
 
@@ -54,7 +54,7 @@ def nats_messaging(
 ) -> NatsMessaging:
     """Make messaging over NATS servers, given by their URLs.
 
-    `report` is called when the connection is made or lost. The name of an `installation` is known to its servers only.
+    `report` is called when the connection is made or lost. Only the servers of an `installation` know its name.
     """
     link = NatsLink(servers, credentials, report)
     return NatsMessaging(NatsEventHub(link, installation, limits), NatsWakeups(link, installation), link)

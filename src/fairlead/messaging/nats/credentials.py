@@ -1,7 +1,7 @@
 """The credentials of a server at NATS: a user and a password, a token, or a file of credentials as `nsc` writes it.
 
-The file has a JSON Web Token and the seed of an Ed25519 key, which signs a random text of the NATS server. It is read
-for each connection, so that it may be replaced while the server runs.
+The file holds a JSON Web Token and the seed of an Ed25519 key, which signs a random text of the NATS server. It is read
+for each connection, so that it can be replaced while the server runs.
 """
 
 import base64
@@ -17,16 +17,16 @@ import msgspec
 _BLOCK: Final = re.compile(r"-----BEGIN (NATS USER JWT|USER NKEY SEED)-----\s+([A-Za-z0-9_.=-]+)\s+-+END")
 _FILE_BYTES_MAX: Final = 64 * 1024
 _SEED_BYTES: Final = 36
-"""Two bytes that say what the key is for, the 32 of the seed, and two of a check sum."""
+"""Two bytes for the purpose of the key, 32 for the seed, and two for a checksum."""
 _PORT: Final = 4222
 
 
 class BadCredentialsError(Exception):
-    """A file of credentials that cannot be used. The message never repeats its content."""
+    """A file of credentials cannot be used. The message never repeats its content."""
 
 
 class CredentialsFile:
-    """A file of credentials; BadCredentialsError where it is needed and is none."""
+    """A file of credentials. Its methods raise BadCredentialsError where it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,14 +59,14 @@ class CredentialsFile:
 
 
 def address_of(url: str) -> str:
-    """A server's URL without anything secret."""
+    """The URL of a server without its credentials."""
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}:{parts.port or _PORT}"
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who we are, as a client of NATS is told; None for what is not given."""
+    """The credentials of a client of NATS; None for those that are not given."""
 
     user: str | None = None
     password: str | None = None
@@ -75,7 +75,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def identity_of(urls: Sequence[str], file: Path | None) -> Identity:
-    """Who we are by the URLs of servers, or by a file."""
+    """The credentials in the URLs of servers, or in a file."""
     if file is not None:
         return Identity(file=CredentialsFile(file))
     parts = next((found for url in urls if (found := urlsplit(url)).username), None)

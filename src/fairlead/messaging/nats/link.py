@@ -1,7 +1,7 @@
-"""The connection to NATS: made again whenever it is lost, with a bound on what waits for it.
+"""The connection to NATS, which is made again whenever it is lost, and its bounded queue.
 
-Nothing waits for the connection but messages, and those for a moment only: what others were not told within two seconds
-they have read from the database.
+Only messages wait for the connection, and those for two seconds at most: by then the other servers have read the
+changes from the database.
 """
 
 import asyncio
@@ -22,37 +22,37 @@ from fairlead.messaging.nats.credentials import BadCredentialsError, address_of,
 from fairlead.messaging.nats.wire import MalformedMessageError
 
 Take: TypeAlias = Callable[[str, bytes], None]
-"""Takes a message, by its subject; MalformedMessageError for what is none of ours."""
+"""Handles a message, given its subject and content; MalformedMessageError."""
 
 _WAITING_MAX: Final = 10_000
 _WAITING_BYTES_MAX: Final = 16 * 2**20
 _STALE_SECONDS: Final = 2.0
 _HEARD_MAX: Final = 10_000
 _HEARD_BYTES_MAX: Final = 16 * 2**20
-"""How much of one subscription may wait for the event loop; what comes beyond it is dropped."""
+"""How much of one subscription may wait for the event loop; further messages are dropped."""
 _CONNECT_SECONDS: Final = 2
 _PING_SECONDS: Final = 5
-"""How often NATS is asked whether it is there; a connection on which it does not answer twice is lost."""
+"""How often NATS is pinged; after two pings without an answer the connection is lost."""
 _FLUSH_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0)
-"""How long before a connection is tried again, each time; the last one for good."""
+"""The pauses before each attempt to reconnect; the last one repeats."""
 _CLOSE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.02
 _PASSING: Final = (nats.errors.Error, BadCredentialsError, OSError, TimeoutError)
 
 
 class LinkState(msgspec.Struct, frozen=True):
-    """The connection was made, to a server at an address; or it is missing, for a reason. Neither holds a secret."""
+    """Whether there is a connection. `detail` is the server's address, or why there is none; nothing secret."""
 
     is_connected: bool
     detail: str
 
 
 class LinkCounts(msgspec.Struct):
-    """What has become of messages since the start.
+    """How many messages had which outcome since the start.
 
-    Dropped were `late` ones that waited too long or had no room, `large` ones that NATS does not take, and `flooding`
-    ones that came faster than they could be taken. `malformed` ones are none of ours.
+    Dropped messages are `late` (they waited too long, or the queue was full), `large` (NATS does not accept them),
+    `flooding` (they arrived faster than they were handled), or `malformed`.
     """
 
     sent: int = 0
@@ -64,18 +64,18 @@ class LinkCounts(msgspec.Struct):
 
 
 class NatsUnavailableError(Exception):
-    """No NATS server can be used; the text says why, without anything secret."""
+    """No NATS server can be used. The message says why, without anything secret."""
 
 
 class _Client(Client):
-    """A client that says who it is over TLS only, where a `tls://` URL asks for that: the library would go on without.
+    """A client that sends credentials over TLS alone if a URL begins with `tls://`; the library would send them anyway.
 
-    The name of the method is the library's, and held by a test.
+    The overridden method belongs to the library; a test fails if it disappears.
     """
 
     must_be_secure = False
     cause: Exception | None = None
-    """What went wrong last while it connected: of several servers, the library says only that none is left."""
+    """The last error while it connected. With several servers the library reports only that none is left."""
 
     def _connect_command(self) -> bytes:
         if self.must_be_secure and not self._server_info.get("tls_required"):
@@ -84,9 +84,9 @@ class _Client(Client):
 
 
 class NatsLink:
-    """Sends and hears messages, once it was started. `report` is told when the connection is made, and when it is lost.
+    """Sends and receives messages once it was started. `report` is called when the connection is made or lost.
 
-    Every method belongs to the thread of the event loop.
+    All methods must be called in the thread of the event loop.
     """
 
     def __init__(self, urls: Sequence[str], credentials: Path | None, report: Callable[[LinkState], None]) -> None:
@@ -101,7 +101,7 @@ class NatsLink:
         self._wanted: dict[str, Take] = {}
         self._subscribed: dict[str, Subscription] = {}
         self._changed: dict[str, None] = {}
-        """The subjects that were subscribed to or left since NATS was told."""
+        """The subjects whose subscriptions have changed since the last exchange with NATS."""
         self._has_work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -111,11 +111,11 @@ class NatsLink:
         return self._state is not None and self._state.is_connected
 
     def start(self) -> None:
-        """Connect in the background, and again whenever the connection is lost."""
+        """Connect in the background, and reconnect whenever the connection is lost."""
         self._task = asyncio.get_running_loop().create_task(self._work())
 
     async def close(self) -> None:
-        """Send what waits, for a moment, and close the connection."""
+        """Send queued messages for up to a second, and close the connection."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 while self.is_connected and self._waiting:  # noqa: ASYNC110 -- at the end only
@@ -124,7 +124,7 @@ class NatsLink:
             await _end(self._task)
 
     def publish(self, subject: str, encode: Callable[[], bytes]) -> None:
-        """Send a message soon, or drop it: it is not even encoded while NATS is away. Never waits, never raises."""
+        """Queue a message, or drop it: while NATS is away it is not even encoded. Never waits, never raises."""
         now = time.monotonic()
         if not self.is_connected and now - self._away_since > _STALE_SECONDS:
             self.counts.late += 1
@@ -138,7 +138,7 @@ class NatsLink:
         self._has_work.set()
 
     def subscribe(self, subject: str, take: Take) -> Callable[[], None]:
-        """Have messages of a subject taken, whenever there is a connection; what is returned ends that."""
+        """Handle the messages of a subject while there is a connection; the returned function unsubscribes."""
         self._wanted[subject] = take
         self._note_change(subject)
 
@@ -178,7 +178,7 @@ class NatsLink:
             tries += 1
 
     async def _serve(self, client: Client, is_lost: asyncio.Event) -> None:
-        """Send and hear until the connection is lost."""
+        """Send and receive until the connection is lost."""
         # A new connection has no subscriptions: all of them are made again.
         self._changed = dict.fromkeys(self._wanted)
         self._has_work.set()
@@ -189,7 +189,7 @@ class NatsLink:
             for task in tasks:
                 await _end(task)
         for task in done:
-            task.result()  # raises what sending has failed with
+            task.result()  # raises the error of sending, if it has failed
 
     async def _send(self, client: Client) -> NoReturn:
         while True:
@@ -209,7 +209,7 @@ class NatsLink:
                     self.counts.sent += 1
 
     async def _note_subject(self, client: Client, subject: str) -> None:
-        """Tell NATS whether a subject is wanted now."""
+        """Subscribe to a subject at NATS, or unsubscribe, as it is wanted now."""
         if subject in self._wanted and subject not in self._subscribed:
             self._subscribed[subject] = await client.subscribe(
                 subject, cb=self._take, pending_msgs_limit=_HEARD_MAX, pending_bytes_limit=_HEARD_BYTES_MAX
@@ -221,7 +221,7 @@ class NatsLink:
         self.counts.heard += 1
         take = self._wanted.get(message.subject) or self._wanted.get(f"{message.subject.rpartition('.')[0]}.*")
         if take is None:
-            return  # it was left meanwhile
+            return  # it was unsubscribed meanwhile
         try:
             take(message.subject, message.data)
         except MalformedMessageError:
@@ -232,7 +232,7 @@ class NatsLink:
             self.counts.flooding += 1
 
     def _note_state(self, state: LinkState) -> None:
-        """Report a state that is another one than before."""
+        """Note a state, and report it if it differs from the last one."""
         if self.is_connected and not state.is_connected:
             self._away_since = time.monotonic()
         has_changed = self._state is None or self._state.is_connected != state.is_connected
@@ -242,7 +242,7 @@ class NatsLink:
 
 
 async def try_servers(urls: Sequence[str], credentials: Path | None) -> tuple[str, float]:
-    """Connect once: the address of a server, and the seconds to it and back. NatsUnavailableError."""
+    """Connect once, and return the address of the server and the round-trip time (seconds). NatsUnavailableError."""
     client = _new_client(urls)
 
     async def ignore(_: Exception) -> None:
@@ -270,7 +270,7 @@ async def _connect(
     note_error: Callable[[Exception], Awaitable[None]],
     is_lost: asyncio.Event,
 ) -> None:
-    """Connect to one of some servers. The client does not connect again: it would keep what is stale by then."""
+    """Connect to one of some servers. The client does not reconnect by itself, or it would send stale messages."""
 
     async def note_end() -> None:
         is_lost.set()
@@ -302,7 +302,7 @@ async def _connect(
 
 
 async def _end(task: "asyncio.Task[object]") -> None:
-    """Cancel a task until it has ended: the library does not pass on every cancellation."""
+    """Cancel a task until it has ended, because the library swallows some cancellations."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_LOOK_SECONDS)
@@ -310,12 +310,12 @@ async def _end(task: "asyncio.Task[object]") -> None:
 
 async def _close(client: Client) -> None:
     """Close a client, in whatever state it is."""
-    with suppress(Exception):  # what it may raise then is not said anywhere
+    with suppress(Exception):  # the library does not document what it raises
         await client.close()
 
 
 def _cause(client: _Client, error: Exception) -> Exception:
-    """Why no server of a list could be used: what became of the last one."""
+    """The reason why no server of a list could be used: the error of the last one."""
     return client.cause or error if isinstance(error, nats.errors.NoServersError) else error
 
 
@@ -325,7 +325,7 @@ def _server_address(client: Client) -> str:
 
 
 def _reason(error: BaseException | None) -> str:
-    """Why there is no connection, for people: the library's words, and never an address with a password."""
+    """The reason why there is no connection, in the library's words, without passwords."""
     if error is None:
         return "the connection was closed"
     return str(error).removeprefix("nats: ").strip("' ") or type(error).__name__

@@ -1,4 +1,4 @@
-"""The ports between servers: what this one publishes is told at once, what others do as NATS brings it."""
+"""The ports between servers: this server's messages are published at once, those of others as NATS brings them."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from fairlead.messaging.wakeups import Listener, Topic, Wakeup
 
 
 class NatsEventHub:
-    """Passes events on to the subscriptions of this server and of all others. `local` is the part of this server.
+    """Passes events on to the subscriptions of this server, its `local` hub, and of all others.
 
-    Only workspaces that are watched here are subscribed to at NATS.
+    At NATS it subscribes only to workspaces that somebody watches at this server.
     """
 
     def __init__(self, link: NatsLink, installation: str, limits: HubLimits | None) -> None:
@@ -25,7 +25,7 @@ class NatsEventHub:
         self._leave: dict[str, Callable[[], None]] = {}
 
     def publish(self, envelope: EventEnvelope) -> None:
-        """Tell every subscription of the workspace."""
+        """Send an event to every subscription of its workspace."""
         self.local.publish(envelope)
         self._link.publish(self._subjects.event(envelope.workspace_id), lambda: wire.encode(envelope))
 
@@ -34,16 +34,16 @@ class NatsEventHub:
         return self.local.subscribe(workspace_id)
 
     def publish_run(self, change: RunChanged) -> None:
-        """Tell every watch of the run."""
+        """Send a change to every watch of its run."""
         self.local.publish_run(change)
         self._link.publish(self._subjects.run(change.workspace_id), lambda: wire.encode(change))
 
     def watch_run(self, workspace_id: str, run_id: str) -> RunWatch:
-        """Hear of the changes of a run from now on."""
+        """Watch the changes of a run from now on."""
         return self.local.watch_run(workspace_id, run_id)
 
     def newest_preview(self, job_id: str) -> Preview | None:
-        """The newest preview of a job, as far as it was published or heard here; None where there is none."""
+        """The newest preview of a job, if it was published or received here; None where there is none."""
         return self.local.newest_preview(job_id)
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class NatsEventHub:
 
 
 class NatsWakeups:
-    """Wakes the listeners of this server, and those of all others of the installation."""
+    """Wakes the listeners of all servers of the installation."""
 
     def __init__(self, link: NatsLink, installation: str) -> None:
         self._local = LocalWakeups()
@@ -79,7 +79,7 @@ class NatsWakeups:
         self._link.publish(self._subjects.wakeup(wakeup.workspace_id), lambda: wire.encode(wakeup))
 
     def listen(self, topic: Topic, listener: Listener) -> Callable[[], None]:
-        """Have `listener` told of a topic from now on; what is returned ends that."""
+        """Call `listener` with the wake-ups of a topic from now on; the returned function ends that."""
         return self._local.listen(topic, listener)
 
     def _hear(self, subject: str, content: bytes) -> None:

@@ -1,7 +1,7 @@
-"""What travels over NATS: subjects, and the messages in them, which are read strictly and within bounds.
+"""The subjects at NATS, and the format of messages, which are read strictly and within bounds.
 
-Anyone who may publish there could send anything. So a message that is not a message of ours, or that speaks of another
-workspace than its subject, is refused.
+Anyone who may publish there could send anything. So a message of another format is refused, and so is one that names
+another workspace than its subject.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ _read_wakeup: Final = msgspec.msgpack.Decoder(Wakeup).decode
 
 
 class MalformedMessageError(Exception):
-    """A message that is none of ours."""
+    """A message does not have the format of its subject, or is too large."""
 
 
 class Subjects:
@@ -34,19 +34,19 @@ class Subjects:
         self.all_wakeups: str = f"{self._prefix}.wake.*"
 
     def wakeup(self, workspace_id: str) -> str:
-        """Where wake-ups about a workspace are published."""
+        """The subject of wake-ups about a workspace."""
         return f"{self._prefix}.wake.{workspace_id}"
 
     def event(self, workspace_id: str) -> str:
-        """Where events of a workspace's jobs are published."""
+        """The subject of events of a workspace's jobs."""
         return f"{self._prefix}.watch.{workspace_id}.{_EVENT}"
 
     def run(self, workspace_id: str) -> str:
-        """Where changes of a workspace's runs are published."""
+        """The subject of changes of a workspace's runs."""
         return f"{self._prefix}.watch.{workspace_id}.{_RUN}"
 
     def watch(self, workspace_id: str) -> str:
-        """What is subscribed to where a workspace is watched."""
+        """The subjects to subscribe to while somebody watches a workspace."""
         return f"{self._prefix}.watch.{workspace_id}.*"
 
 
@@ -87,7 +87,7 @@ def _check_size(content: bytes) -> None:
 
 
 def _with_values(envelope: EventEnvelope) -> EventEnvelope:
-    """An envelope whose values, where it shows any, are encoded once for all who are told of them."""
+    """An envelope whose displayed values, if any, are encoded once for all subscribers."""
     event = envelope.event
     if not isinstance(event, Executed):
         return envelope
