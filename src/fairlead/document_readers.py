@@ -97,7 +97,7 @@ class DocumentReaders:
 
     Where there are several, an owner, such as a workspace, has one of them at a time, so that its documents do not hold
     up those of others. At most `waiting_max` documents wait, each for `wait_seconds` at most: with the size of the
-    largest document, that bounds the memory they take. `report` is told why a process did not do its work.
+    largest document, that bounds the memory they take. `report` is called with the reason when a process fails.
     """
 
     def __init__(

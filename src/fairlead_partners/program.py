@@ -1,4 +1,4 @@
-"""What the partner programs share: an address to listen on, one line when ready, and an end when they are told."""
+"""What the partner programs share: an address to listen on, one line when ready, and an orderly end."""
 
 import argparse
 import asyncio

@@ -1,6 +1,6 @@
 """The workflows of `fairlead demo`: files are uploaded, jobs watched over the socket, and their outputs downloaded.
 
-It speaks the cloud API as any client would.
+It uses the cloud API as any client would.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The steps of `fairlead demo`: the calls to the server, and the proof that the answers are what they claim to be.
 
-It speaks to the server as any caller would, over HTTP, and opens every result with the library people would use.
+It calls the server as any caller would, over HTTP, and opens every result with the library people would use.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ from fairlead.processes.rpc import Definition, methods_of
 
 FRAME_BYTES_MAX: Final = 64 * 1024
 WORDS_CHARACTERS_MAX: Final = 500
-"""What is told of a reason or of an error."""
+"""How much of a reason or of an error is passed on."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Verdict(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failure(msgspec.Struct, frozen=True, tag=True):
-    """There is no verdict, and why: the callable could not be loaded, has raised, or returned what is none."""
+    """There is no verdict, and why: the callable could not be loaded, has raised, or returned something else."""
 
     why: str
 

@@ -103,7 +103,7 @@ class CredentialHealth(msgspec.Struct, frozen=True):
 
 
 class SettingUnknown(msgspec.Struct, frozen=True):
-    """A variable is named like a setting but is none; `meant` is the setting with the most similar name."""
+    """A variable is named like a setting but is not one; `meant` is the setting with the most similar name."""
 
     variable: str
     meant: str | None

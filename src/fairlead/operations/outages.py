@@ -1,6 +1,6 @@
 """A database whose outages are faults, for operations that answer a caller and handle outages in no other way.
 
-Commands use the database itself, because an operator at a shell is told why it is unavailable.
+Commands use the database itself, because an operator at a shell should see why it is unavailable.
 """
 
 from typing import Final, TypeVar

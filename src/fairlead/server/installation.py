@@ -141,7 +141,7 @@ def _is_option(option: str, provider: str, given: Container[str]) -> bool:
 
 
 def catalog_folders(settings: Settings) -> list[Path]:
-    """Where model files are read from; BadSettingError when the folder of the settings is none."""
+    """Where model files are read from; BadSettingError if the setting does not name a folder."""
     if settings.catalog is not None and not settings.catalog.is_dir():
         raise BadSettingError(f"FAIRLEAD_CATALOG: there is no folder {settings.catalog}")
     return [CATALOG] if settings.catalog is None else [CATALOG, settings.catalog / "models"]

@@ -74,7 +74,7 @@ class Settings:
     )
     database_wait_seconds: float = _option(
         10.0,
-        "How long a PostgreSQL that is away for a moment is waited for, before callers are told.",
+        "How long a server waits for a PostgreSQL that is away, before its callers get an error.",
         readers.number(0, 600),
     )
     messaging: tuple[str, ...] = _option(

@@ -1,4 +1,4 @@
-"""What is remembered: the only package that speaks SQL, keeps blobs, and reads the files of the catalog.
+"""What is stored: the only package that uses SQL, stores blobs, and reads the files of the catalog.
 
 Each noun has a package, or a module where one is enough; `db` is what they all stand on:
 

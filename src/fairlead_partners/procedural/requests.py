@@ -91,7 +91,7 @@ class VideoRequest(msgspec.Struct, frozen=True):
 
     @property
     def held_bytes(self) -> int:
-        """What the request holds in memory while it waits: nothing to speak of."""
+        """What the request holds in memory while it waits: next to nothing."""
         return 0
 
 

@@ -109,7 +109,7 @@ def _frames(capture: cv2.VideoCapture, clip: _Clip) -> Iterator[Pixels]:
 
 @contextmanager
 def _open_clip(uri: str) -> Iterator[cv2.VideoCapture]:
-    """Open a clip in a data URI; Problem 422 when it is none."""
+    """Open a clip in a data URI; Problem 422 if it is not one."""
     kind, _, encoded = uri.partition(",")
     if kind != _CLIP:
         raise _refuse("video", "must be a data URI: data:video/mp4, in base64")

@@ -33,7 +33,7 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def read_form(content_type: str, body: bytes) -> Form | None:
-    """Read a form, or return None when the body is none."""
+    """Read a form, or return None if the body is not one."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/x-www-form-urlencoded":
         fields: dict[str, list[str]] = {}

@@ -93,21 +93,21 @@ class Call(msgspec.Struct, frozen=True):
     """What this call makes the vendor do, as the log of calls tells it."""
 
     def value(self) -> Any:
-        """Return the JSON body, whatever it is; Problem `invalid` when it is none."""
+        """Return the JSON body, whatever it is; Problem `invalid` if there is none."""
         try:
             return json.loads(self.body.decode("utf-8"))
         except (ValueError, RecursionError):
             raise Problem("invalid", "The request body is not valid JSON.", code="invalid_json") from None
 
     def json(self) -> JsonObject:
-        """Return the JSON object in the body; Problem `invalid` when it is none."""
+        """Return the JSON object in the body; Problem `invalid` if there is none."""
         value = self.value()
         if not isinstance(value, dict):
             raise Problem("invalid", "The request body must be a JSON object.", code="invalid_json")
         return value
 
     def form(self) -> Form:
-        """Return the multipart or urlencoded form in the body; Problem `invalid` when it is none."""
+        """Return the multipart or urlencoded form in the body; Problem `invalid` if there is none."""
         form = read_form(self.headers.get("content-type", ""), self.body)
         if form is None:
             raise Problem("invalid", "The request body is not a form.", code="invalid_form")

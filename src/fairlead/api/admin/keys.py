@@ -38,7 +38,7 @@ _DELETED: Final = 204
 
 
 class KeyHandlers(msgspec.Struct, frozen=True):
-    """Answers the routes of a workspace's secrets; `changed` is told the id of each workspace that was changed."""
+    """Answers the routes of a workspace's secrets; `changed` is called with the id of each changed workspace."""
 
     database: AnsweringDatabase
     provider_keys: ProviderKeys

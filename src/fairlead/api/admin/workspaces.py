@@ -36,8 +36,8 @@ _GATES: Final = ("router", "estimate")
 class WorkspaceHandlers(msgspec.Struct, frozen=True):
     """Answers the routes of workspaces.
 
-    `storage` is what a workspace may keep that has no limits of its own; `changed` is told the id of each that was
-    changed; a deleted one can be restored for `grace_ms`.
+    `storage` is the limit of workspaces without one of their own; `changed` is called with the id of each changed
+    workspace; a deleted one can be restored for `grace_ms`.
     """
 
     database: AnsweringDatabase

@@ -281,6 +281,6 @@ def _files(job: Job) -> Iterator[dict[str, object]]:
 
 
 def _preview(files: Sequence[dict[str, object]]) -> dict[str, Any]:
-    """The file to show for a job: a final one before a temporary one, a picture before what is none."""
+    """The file to show for a job: a final one before a temporary one, a picture before any other file."""
     order = {media: place for place, media in enumerate(_PREVIEWED)}
     return min(files, key=lambda file: (file.get("type") != "output", order.get(file["mediaType"], len(order))))

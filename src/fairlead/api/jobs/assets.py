@@ -59,7 +59,7 @@ def read_from_hash(content: bytes) -> tuple[str, NewAsset]:
 
 
 def digest_of(text: str, name: str) -> str:
-    """The digest of a hash; JobFaultError where it is none."""
+    """The digest of a hash; JobFaultError if it is not one."""
     if (digest := read_hash(text)) is None:
         raise _bad(f"{name} must be blake3: and 64 digits of lower-case hexadecimal.")
     return digest

@@ -88,12 +88,12 @@ class Caller(msgspec.Struct, frozen=True):
     """An authenticated caller: the workspace that pays, the credential that was used, and what both allow.
 
     `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
-    left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
-    has a key of its own stored. `single_sign_on` is what governs the key that was used; a token has passed it already.
-    One that is `unproven` has shown no credential, and speaks for its workspace because its surface is open.
-    `token_kind` is what kind of token was used, None for a key. `role` is that of a member in a session; None for keys
-    and tokens, which may do everything that callers may. One that `is_suspended` may begin nothing. `subscription` is
-    the tier of the workspace.
+    left when it was read, to be confirmed before it is used; `own_keys` names the providers for which the workspace has
+    stored a key of its own. `single_sign_on` is the rule for the key that was used; a token has passed it already.
+    One that is `unproven` has shown no credential, and acts for its workspace because its API is open.
+    `token_kind` is the kind of token that was used, None for a key. `role` is that of a member in a session; None for
+    keys and tokens, which may do everything that callers may. One that `is_suspended` may begin nothing. `subscription`
+    is the tier of the workspace.
     """
 
     workspace_id: str

@@ -73,7 +73,7 @@ def numbered_output(name: str) -> tuple[str, int] | None:
 
 
 def clean_extension(given: str) -> str | None:
-    """An extension without its dot; None for what is none."""
+    """An extension without its dot; None if it is not one."""
     found = _EXTENSION.fullmatch(given)
     return None if found is None else found["extension"]
 

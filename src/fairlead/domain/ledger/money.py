@@ -17,7 +17,7 @@ class NotAnAmountError(ValueError):
 
 
 def from_dollars(text: str) -> int:
-    """Read a decimal dollar amount such as `"0.0042"`; NotAnAmountError when it is none or has over eight decimals."""
+    """Read a decimal dollar amount such as `"0.0042"`; NotAnAmountError for another text, or over eight decimals."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
         raise NotAnAmountError(f"{text!r} is not a dollar amount with at most eight decimals")

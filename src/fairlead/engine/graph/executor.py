@@ -399,7 +399,7 @@ class _Execution:
         self._end(Interrupted(None if running is None else running.place, name, self._executed))
 
     def _end(self, ending: Ending) -> None:
-        """Start nothing more; the first ending counts. Ordinary nodes hear of it at their next check."""
+        """Start nothing more; the first ending counts. Ordinary nodes notice it at their next check."""
         if self._ending is None:
             self._ending = ending
             for task, step in self._tasks.items():

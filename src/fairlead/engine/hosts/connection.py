@@ -236,7 +236,7 @@ class HostConnection(asyncio.Protocol):
             raise DeclinedError("ValueError", "only a file that was written for the job can be kept")
         return path
 
-    # What is heard.
+    # What arrives.
 
     def data_received(self, data: bytes) -> None:
         """Read what the process sends; one that breaks the protocol is ended."""

@@ -26,7 +26,7 @@ _WRITABLE: Final = "w"
 
 
 def sockets(undone: ExitStack) -> tuple[socket.socket, ...]:
-    """The two ends of a connection, then those of a channel over which a process is told to fork.
+    """The two ends of a connection, then those of a channel over which a process is asked to fork.
 
     The first end learns from the system which process has sent what comes.
     """

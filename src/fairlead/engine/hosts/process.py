@@ -205,7 +205,7 @@ class EngineProcess:
         return await asyncio.to_thread(hand_over, content, self.connection.folder)
 
     async def take(self, document: Document) -> bytes:
-        """The content of a document that the process has sent. OSError, or ValueError for what is none."""
+        """The content of a document that the process has sent. OSError; ValueError if it is not a document."""
         if isinstance(document, bytes):
             return document
         return await asyncio.to_thread(take, document, self.connection.folder)

@@ -58,7 +58,7 @@ class LocalEventHub:
         where none comes soon, it is reported alone.
         """
         published = self._published.get(envelope.workspace_id)
-        # Without watchers it is passed on nevertheless: those that come later are told what is under way.
+        # Without watchers it is passed on nevertheless: those that come later get what is under way.
         if published is None or published.admit_own(envelope):
             self._send(envelope, is_ours=True)
 

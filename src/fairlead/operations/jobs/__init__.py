@@ -11,5 +11,5 @@
     store        the journal of jobs, and their large workflows
 
 It imports every other noun but `registry`, and none imports it. Code of nodes and pictures of callers are left to
-engine hosts, and a job's end is told only when it is durable.
+engine hosts, and a job's end is published only when it is durable.
 """

@@ -14,7 +14,7 @@ from fairlead.operations.work.stored_documents import StoredDocuments
 
 JobStore: TypeAlias = WorkStore[JobEntry, JobVerdict]
 REFUSAL: Final = "Jobs cannot be recorded right now."
-"""What callers are told while that is so."""
+"""The error for callers meanwhile."""
 
 
 async def keep_documents(stored: StoredDocuments, job_id: str, workflow: bytes, extra: bytes) -> JobDocuments | None:

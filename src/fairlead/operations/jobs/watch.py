@@ -82,7 +82,8 @@ class JobWatcher:
         self._open[caller.workspace_id] += 1
         try:
             await self._follow(caller.workspace_id)
-            job, ahead = await self._reader.job_and_position(caller, public_id)  # whatever happens from here on is told
+            # Read after the subscription has begun, so that every later change is published to it.
+            job, ahead = await self._reader.job_and_position(caller, public_id)
         except BaseException:
             self.leave(caller, subscription)
             raise

@@ -1,7 +1,7 @@
 """The books, for people.
 
     budgets     what may be spent, by whom and when
-    alerts      channels of workspaces, and telling alerts by them until they are heard
+    alerts      channels of workspaces, and sending alerts by them until they are received
     books       what was booked, and the proof that it adds up
     statements  everything that explains what a run came to
     usage       UsageReader: what a workspace has used, by day, model and key
