@@ -227,7 +227,7 @@ async def _execute(url: str, statements: tuple[str, ...]) -> None:
 
 
 def _owner() -> dict[str, int]:
-    """Who PostgreSQL runs as: it refuses to be run by root; anybody else runs it as himself."""
+    """The user that runs PostgreSQL, which refuses to be run by root; any other user runs it."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

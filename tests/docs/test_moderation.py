@@ -24,9 +24,9 @@ def test_example_moderator_judges_as_the_page_says(tmp_path: Path, run: Run) -> 
 
     async def check() -> None:
         async with moderators(tmp_path, callable_file(tmp_path, source)) as made:
-            assert await made.judge("lab-id", ask("noise.png")) == Verdict(blocked=False)
-            blocked = Verdict(blocked=True, reason="a picture of one colour")
+            assert await made.judge("lab-id", ask("noise.png")) == Verdict(is_blocked=False)
+            blocked = Verdict(is_blocked=True, reason="a picture of one colour")
             assert await made.judge("lab-id", ask("red.png")) == blocked
-            assert await made.judge("lab-id", ask("words.txt")) == Verdict(blocked=False)
+            assert await made.judge("lab-id", ask("words.txt")) == Verdict(is_blocked=False)
 
     run(check())

@@ -1,4 +1,4 @@
-"""The table of attacks: for every route of every API, what an intruder asks, and how he must be answered.
+"""The table of attacks: for every route of every API, what an intruder asks, and the answer that must follow.
 
 A path is written as the route tables have it. What stands in braces, there and in queries and bodies, is a thing: it is
 asked for once as the owner has it, and once as something of the same length that nobody has. A path that the cloud API
@@ -24,7 +24,7 @@ Access = Literal["credential", "public", "link"]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One request of the intruder, and the status that tells him nothing.
+    """One request of the intruder, and the status that reveals nothing.
 
     `access` says who may ask: holders of a credential, everybody, or holders of a signed link. `known` marks what the
     owner has made public: an intruder may learn that it is there, and still must not change it.

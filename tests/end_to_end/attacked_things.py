@@ -97,7 +97,7 @@ class Property:
         return read
 
     def secrets(self) -> Sequence[str]:
-        """Texts that nobody else may be shown, unless he has sent them himself."""
+        """Texts that nobody else may be shown, unless they have sent them."""
         private = (
             "input_file",
             "second_file",
@@ -272,7 +272,7 @@ _OF_A_SUCCESS: Final = {"content-length", "retry-after"}
 
 
 def _members(answer: httpx.Response) -> str:
-    """What a document of the intruder's own has in it: how far his job or run is, is told as it happens to be."""
+    """What varies in a document of the intruder's own, such as the progress of a job or a run."""
     return " ".join(sorted(set(answer.json()) - {"metrics"}))
 
 

@@ -48,7 +48,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Return a server in which everybody has what he has."""
+    """Return a server in which every workspace has things of its own."""
     folder = tmp_path_factory.mktemp("attacked")
     catalog = CatalogFolder(folder / "catalog")
     with running_partner() as partner:
@@ -131,7 +131,7 @@ def _ask(
 
 
 def _credential(attack: Attack, key: str, workspace: str, expires: int = 4_000_000_000) -> Sent:
-    """What a caller proves himself with: a token where keys are not taken."""
+    """The credential of a caller: a token where keys are not accepted."""
     is_token = attack.path.startswith("/v1/")
     return {"Authorization": f"Bearer {token(workspace, expires)}"} if is_token else {"X-API-Key": key}
 
@@ -153,8 +153,11 @@ def _leaks(world: World, attack: Attack, things: Things, answer: httpx.Response)
 
 
 def _wait_until_idle(intruder: WorkflowClient) -> None:
-    """Wait until the intruder's own jobs have ended, so that he is told the same of them twice."""
-    wait_until(lambda: intruder.http.get("/api/prompt").json()["exec_info"]["queue_remaining"] == 0, "his jobs end")
+    """Wait until the intruder's own jobs have ended, so that the same is told of them twice."""
+    wait_until(
+        lambda: intruder.http.get("/api/prompt").json()["exec_info"]["queue_remaining"] == 0,
+        "own jobs to end",
+    )
 
 
 def _learn(world: World, attack: Attack, path: str, things: Things) -> Iterator[str]:
@@ -277,7 +280,7 @@ def test_key_at_a_partner_is_used_for_its_workspace_alone(world: World) -> None:
 @pytest.mark.req("C-04", "C-13")
 @pytest.mark.parametrize("path", _PLACES["/api/prompt"])
 def test_id_that_another_uses_cannot_be_told_from_a_free_one(world: World, path: str) -> None:
-    """It is taken as one that nobody has; what is under it then is the chooser's own, and is all that he can end."""
+    """It is taken as one that nobody has; what is under it then is the chooser's own, and nothing else can be ended."""
     before, name = world.owner.reading(), path.strip("/").replace("/", "-")
     chooser = WorkflowClient(world.server, world.server.new_workspace(name), name)
     theirs = [{**world.owner.names, "job_id": job_id} for job_id in world.owner.jobs]

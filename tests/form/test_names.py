@@ -1,4 +1,4 @@
-"""Names say what is ours: no drawer for leftovers, no word the trade has left behind, and functions are verbs."""
+"""Names say what is ours: no drawer for leftovers, no outdated word; functions are verbs, and booleans questions."""
 
 import ast
 import re
@@ -26,6 +26,16 @@ _PARTICLE: Final = re.compile(
     r"again|ahead|also|apart|as|at|away|back|before|by|down|elsewhere|full|further|here|in|longer|now|of|off|often|on"
     r"|out|over|to|up|with"
 )
+_BOOLEANS: Final = frozenset({"bool", "bool | None"})
+_QUESTION: Final = re.compile(r"_?(is|has|have|may|can|was|were|are|did|\w*[^s_]s|goes|passes|dot_is)_|_?\w*[^s_]s\Z")
+"""Begins with a verb, which in the third person ends in an s."""
+_GIVEN: Final = frozenset({
+    "byok", "caller_left", "deprecated", "redirected", "sso_required", "strict", "told_refusal",  # columns
+    "by_itself", "delivered", "resumed",  # keys of log lines, and of what a command prints
+    "clear", "costly", "created_new", "expired", "now",  # members of documents, of faults that are stored
+    "disconnected", "enable_expand", "not_idempotent", "sound",  # of uvicorn, of node packs, of the simulator
+})  # fmt: skip
+"""Names of booleans that something outside the code has given."""
 _DEFINED: Final = re.compile(r"\bdef (\w+)")
 _SEARCHED: Final = frozenset({".py", ".toml", ".md", ".html", ".css", ".js", ".sh", ".yaml", ".yml"})
 
@@ -73,3 +83,33 @@ def _is_participle(name: str) -> bool:
     first, *others = name.strip("_").split("_")
     is_alone = not others or _PARTICLE.fullmatch(others[0]) is not None
     return is_alone and _PARTICIPLE.fullmatch(first) is not None and _VERBS.fullmatch(first) is None
+
+
+def test_booleans_of_records_read_as_questions() -> None:
+    """`is_strict` and not `strict`; names that a column, a file, a document or a setting has given stay."""
+    found = {
+        f"{module.dotted}.{owner.name}.{name}"
+        for module in modules("src")
+        for owner in ast.walk(module.tree)
+        if isinstance(owner, ast.ClassDef) and not _is_named_elsewhere(owner)
+        for name in map(_boolean_of, owner.body)
+        if name is not None and name not in _GIVEN and not _QUESTION.match(name)
+    }
+    assert found == set()
+
+
+def _is_named_elsewhere(owner: ast.ClassDef) -> bool:
+    """Whether the members of a class have names of documents, of files of a catalog, of settings, or of node packs."""
+    is_document = any(ast.unparse(base) == "TypedDict" for base in owner.bases)
+    return is_document or owner.name == "Settings" or owner.name.endswith("File")
+
+
+def _boolean_of(member: ast.stmt) -> str | None:
+    """The name of a member that is a boolean: a field, or a property."""
+    match member:
+        case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+            return name if ast.unparse(annotation) in _BOOLEANS else None
+        case ast.FunctionDef(name=name, returns=ast.Name(id="bool")) if _is_value(member):
+            return name
+        case _:
+            return None

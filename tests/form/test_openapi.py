@@ -123,7 +123,7 @@ def test_documented_codes_are_those_that_exist(api: str, codes: Any) -> None:
 
 def test_only_an_open_jobs_api_needs_no_credential() -> None:
     """Only the jobs API can be open, and says so where it is."""
-    opened: Any = openapi_document(Served(HeaderNames(), "1", open_jobs=True))
+    opened: Any = openapi_document(Served(HeaderNames(), "1", has_open_jobs=True))
     without = {
         operation["operationId"]
         for methods in opened["paths"].values()
@@ -136,7 +136,7 @@ def test_only_an_open_jobs_api_needs_no_credential() -> None:
 
 def test_absent_api_is_not_documented() -> None:
     """Without an engine there are no jobs, and neither API of them."""
-    without: Any = openapi_document(Served(HeaderNames(), "1", workflows=False))
+    without: Any = openapi_document(Served(HeaderNames(), "1", serves_workflows=False))
     assert [path for path in without["paths"] if path.startswith("/api") and "/admin/" not in path] == []
     assert set(_references(without)) <= {
         f"#/components/{kind}/{name}" for kind, named in without["components"].items() for name in named

@@ -15,8 +15,8 @@ _OK = b"HTTP/1.1 200 OK\r\n"
 _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-def _read(pieces: Sequence[bytes], *, ends: bool = False, bodyless: bool = False) -> AnswerReader:
-    reader = AnswerReader(_LIMIT, bodyless=bodyless)
+def _read(pieces: Sequence[bytes], *, ends: bool = False, is_bodyless: bool = False) -> AnswerReader:
+    reader = AnswerReader(_LIMIT, is_bodyless=is_bodyless)
     for piece in pieces:
         reader.feed(piece)
     if ends:
@@ -72,7 +72,7 @@ def test_answer_does_not_depend_on_how_it_is_cut(answer: tuple[bytes, bytes, boo
 def test_any_bytes_are_an_answer_or_broken_off(wire: bytes) -> None:
     """Whatever arrives is an answer or BrokenOffError, never another error."""
     for start in (b"", _OK, _CHUNKED):
-        reader = AnswerReader(_LIMIT, bodyless=False)
+        reader = AnswerReader(_LIMIT, is_bodyless=False)
         try:
             reader.feed(start + wire)
             reader.end()
@@ -149,7 +149,7 @@ def test_answer_without_a_body_ends_with_its_head(wire: bytes, *, keeps_alive: b
 
 def test_answer_to_head_has_no_body() -> None:
     """It announces a body that does not come."""
-    reader = _read([_OK + b"Content-Length: 100000\r\nContent-Encoding: br\r\n\r\n"], bodyless=True)
+    reader = _read([_OK + b"Content-Length: 100000\r\nContent-Encoding: br\r\n\r\n"], is_bodyless=True)
     assert (reader.complete, reader.take(), reader.keeps_alive) == (True, b"", False)
 
 
@@ -171,7 +171,7 @@ def test_answers_never_leak_into_the_next() -> None:
     """A reader that is told to expect another answer remembers nothing of the one before."""
     reader = _read([_OK + b"X-A: 1\r\nx-a: 2\r\nContent-Length: 2\r\n\r\nab"])
     assert reader.headers == {"x-a": "1, 2", "content-length": "2"}
-    reader.expect(_LIMIT, bodyless=False)
+    reader.expect(_LIMIT, is_bodyless=False)
     assert (reader.status, reader.headers, reader.take(), reader.complete) == (0, {}, b"", False)
     reader.feed(b"HTTP/1.1 201 Made\r\nContent-Length: 1\r\n\r\nc")
     assert (reader.status, reader.take(), reader.keeps_alive) == (201, b"c", True)

@@ -27,7 +27,7 @@ _TARGET = read_target("POST", "http://partner.example/x")
 def test_address_is_sent_as_it_is(url: str, origin: tuple[bool, str, int], line: str, host: str) -> None:
     """Path and query go out as they are; default ports are not named; fragments stay here."""
     target = read_target("GET", url)
-    assert (target.secure, target.host, target.port) == origin
+    assert (target.is_secure, target.host, target.port) == origin
     assert target.opening.split("\r\n")[:2] == [f"GET {line} HTTP/1.1", f"Host: {host}"]
 
 

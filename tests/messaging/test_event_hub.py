@@ -226,7 +226,7 @@ def test_previews_are_dropped_before_anything_else(run: Run, messaging: NewMessa
     "too_much", [[Started()] * 9, [Executed(place("1"), {"text": ["x" * 40_000]})] * 3], ids=["messages", "bytes"]
 )
 def test_subscriber_that_is_too_slow_is_closed(run: Run, messaging: NewMessaging, too_much: list[JobEvent]) -> None:
-    """Who is too far behind is told nothing more, and keeps nothing; his neighbour does not notice."""
+    """A subscriber that is too far behind is ended, and nothing is kept for it; its neighbour does not notice."""
 
     async def scene() -> None:
         hub = messaging(FEW).events

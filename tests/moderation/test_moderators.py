@@ -31,14 +31,14 @@ def test_verdict_is_what_the_callable_returned(tmp_path: Path, run: Run) -> None
 
     async def check() -> None:
         async with moderators(tmp_path) as made:
-            assert await made.judge(LAB, question_about(tmp_path, "pass")) == Verdict(blocked=False)
-            assert await made.judge(LAB, question_about(tmp_path, "block")) == Verdict(blocked=True)
+            assert await made.judge(LAB, question_about(tmp_path, "pass")) == Verdict(is_blocked=False)
+            assert await made.judge(LAB, question_about(tmp_path, "block")) == Verdict(is_blocked=True)
             assert await made.judge(LAB, question_about(tmp_path, "block for a reason")) == Verdict(
-                blocked=True, reason="for a reason"
+                is_blocked=True, reason="for a reason"
             )
             told = question_about(tmp_path, "tell")
             assert await made.judge(LAB, told) == Verdict(
-                blocked=True, reason=f"application/octet-stream 4 {told.hash[:8]}"
+                is_blocked=True, reason=f"application/octet-stream 4 {told.hash[:8]}"
             )
             reason = (await made.judge(LAB, question_about(tmp_path, "talk"))).reason
             assert reason == "?" + "a" * (WORDS_CHARACTERS_MAX - 1)
@@ -55,7 +55,7 @@ def test_callable_without_a_verdict_is_reported_and_the_next_question_answered(t
             for words, why in _FAILING.items():
                 with pytest.raises(NoVerdictError, match=why):
                     await made.judge(LAB, question_about(tmp_path, words))
-                assert await made.judge(LAB, question_about(tmp_path, "pass")) == Verdict(blocked=False)
+                assert await made.judge(LAB, question_about(tmp_path, "pass")) == Verdict(is_blocked=False)
 
     run(check())
 
@@ -72,7 +72,7 @@ def test_hanging_callable_is_ended_and_the_next_question_answered(tmp_path: Path
             with pytest.raises(NoVerdictError, match="it has said nothing"):
                 await hanging
             await wait_until_async(lambda: not is_alive(int(noted.read_text("ascii"))), "what it has started has ended")
-            assert not (await made.judge(LAB, question_about(tmp_path, "pass"))).blocked
+            assert not (await made.judge(LAB, question_about(tmp_path, "pass"))).is_blocked
 
     run(check())
 
@@ -92,7 +92,7 @@ def test_waiting_for_a_verdict_is_bounded(tmp_path: Path, run: Run, monkeypatch:
             with pytest.raises(NoVerdictError, match="2 files of the workspace already wait"):
                 await made.judge(LAB, question_about(tmp_path, "pass"))
             assert isinstance((await asyncio.gather(hanging, waiting, return_exceptions=True))[0], NoVerdictError)
-            assert not (await made.judge(LAB, question_about(tmp_path, "pass"))).blocked
+            assert not (await made.judge(LAB, question_about(tmp_path, "pass"))).is_blocked
 
     run(check())
 
@@ -209,7 +209,7 @@ def test_callable_of_an_installed_module_is_found(tmp_path: Path, run: Run, monk
 
     async def check() -> None:
         async with moderators(tmp_path, "rules.strict:judge") as made:
-            assert (await made.judge(LAB, question_about(tmp_path, "pass"))).blocked
+            assert (await made.judge(LAB, question_about(tmp_path, "pass"))).is_blocked
         for missing in ("no_such_module:judge", f"{tmp_path}/none.py:judge"):
             with pytest.raises(ModeratorNotStartedError, match="NotFoundError"):
                 async with moderators(tmp_path, missing):

@@ -13,7 +13,7 @@ from operations.servers import BASE_URL, Hook, Partner, Server
 from storage.queued_runs import BACKLOG, run_id
 
 HOUR_MS = 3_600_000
-_WITHOUT_FALLBACK = RouteOptions(fallback=False)
+_WITHOUT_FALLBACK = RouteOptions(may_fall_back=False)
 
 
 def gate_of(partner: Partner) -> asyncio.Event:

@@ -1,4 +1,4 @@
-"""A child and what it has started end together, also where the one who ends them is ending himself."""
+"""A child and what it has started end together, also while the process that ends them is ending."""
 
 import subprocess
 import sys

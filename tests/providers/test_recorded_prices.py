@@ -67,7 +67,7 @@ def test_bound_of_a_quantity_never_cuts_what_a_body_may_ask_for(model: Model) ->
     fields = {} if model.input_schema is None else model.input_schema.document.get("properties", {})
     for sample in samples(model):
         for part in (part for leg in model.legs for card in leg.rate_cards for part in card.components):
-            for factor in () if part.requested is None or part.beyond or part.whole else part.requested.product:
+            for factor in () if part.requested is None or part.beyond or part.is_whole else part.requested.product:
                 name = factor.at[0] if len(factor.at) == 1 and factor.reading is Reading.VALUE else ""
                 field = fields.get(name, {})
                 most = field.get("maximum")

@@ -103,13 +103,13 @@ def test_every_word_of_a_file_is_read(odd: Provider) -> None:
 def test_every_word_of_a_call_is_read(odd: Provider) -> None:
     """How a call is sent, and how submitted work is asked about."""
     edit, later = odd.calls["edit"], odd.calls["later"]
-    assert (edit.form, edit.headers, edit.accept, edit.in_array) == (
+    assert (edit.form, edit.headers, edit.accept, edit.is_in_array) == (
         Form((Part("image[]", ("image", "*")),)),
         {"X-Extra": "1"},
         "image/png",
         True,
     )
-    assert (later.form, later.headers, later.accept, later.in_array) == (None, {}, None, False)
+    assert (later.form, later.headers, later.accept, later.is_in_array) == (None, {}, None, False)
     assert later.handle == {"id": ("id",), "status": ("links", "status")}
     assert later.polling is not None
     assert later.polling.asking == Asking("POST", "{status}", '{"name":"{id}"}')
@@ -126,7 +126,7 @@ def test_every_word_of_a_sign_is_read(odd: Provider) -> None:
     assert first.when == (
         Condition(("a",), contains=("no",)),
         Condition(("b", "*"), above=Decimal("1.5")),
-        Condition(("c",), present=False),
+        Condition(("c",), is_present=False),
     )
     assert (first.calls, first.side, first.status) == (frozenset({"edit"}), "output", None)
     assert (second.calls, second.side, second.status) == (None, None, frozenset({400}))

@@ -163,7 +163,7 @@ def send_strictly(simulator: Simulator, case: Case, body: Mapping[str, Any], ope
     provider, leg = shipped_providers()[case.leg.provider], case.leg
     call = provider.calls[leg.calls[operation]]
     path = call.path.replace("{model}", leg.names[operation])
-    return simulator.send(case, path, [body] if call.in_array else body)[1]
+    return simulator.send(case, path, [body] if call.is_in_array else body)[1]
 
 
 def held_for(case: Case, body: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -336,7 +336,7 @@ def test_simulator_refuses_a_model_that_no_leg_names(simulator: Simulator, case:
     """A vendor makes nothing under a name it does not know."""
     provider, leg = shipped_providers()[case.leg.provider], case.leg
     call = provider.calls[next(iter(leg.calls.values()))]
-    body = case.base | ({"model": "other:1@1"} if call.in_array else {})
+    body = case.base | ({"model": "other:1@1"} if call.is_in_array else {})
     path = call.path.replace("{model}", "fal-ai/other-1")
-    status, made = simulator.send(case, path, [body] if call.in_array else body)
+    status, made = simulator.send(case, path, [body] if call.is_in_array else body)
     assert (status in (400, 404), made) == (True, [])

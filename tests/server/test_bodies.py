@@ -21,7 +21,7 @@ class Digests:
 
     def __init__(self) -> None:
         self.left = asyncio.Event()
-        """Set when a caller has left before his body was whole."""
+        """Set when a caller has left before the whole body was sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""

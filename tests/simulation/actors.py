@@ -132,7 +132,7 @@ class Actor:
 
     async def queue(self, server: SimulatedServer, call: Call) -> None:
         """Submit a queued run and remember what was said."""
-        options = RouteOptions(fallback=False)
+        options = RouteOptions(may_fall_back=False)
         ticket = QueueTicket(_BACKLOG, BASE_URL, _HOOK if call.has_hook else None)
         checked = server.admitter.checks.check_headers(self._caller, call.model_id, lambda: options)
         queued = await self._make_call(call, server, server.admitter.enqueue(checked, _command(call), ticket))
@@ -141,7 +141,7 @@ class Actor:
 
     async def call(self, server: SimulatedServer, call: Call) -> None:
         """Run synchronously and remember what was answered."""
-        options = RouteOptions(fallback=self._scenario.happens(0.7))
+        options = RouteOptions(may_fall_back=self._scenario.happens(0.7))
 
         async def answer_call() -> Answer:
             checked = server.admitter.checks.check_headers(self._caller, call.model_id, lambda: options)

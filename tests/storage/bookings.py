@@ -55,7 +55,7 @@ def admission(run_id: str = "run-1", hold: int = 100, **changes: Any) -> Admissi
 def settlement(run_id: str = "run-1", charge: int = 60, **changes: Any) -> Settlement:
     """Return the end of a run of the lab that succeeded, at its first attempt."""
     usual: dict[str, Any] = {
-        "workspace_id": LAB, "attempt": 1, "state": RunState.SUCCEEDED, "billed": True,
+        "workspace_id": LAB, "attempt": 1, "state": RunState.SUCCEEDED, "is_billed": True,
         "reason": "completed", "rate_version": "v1", "finished_at": NOW + 5, "upstream_status": 200,
         "booked": BookedRun(100, None, "acme/one"),
     }  # fmt: skip
@@ -65,7 +65,7 @@ def settlement(run_id: str = "run-1", charge: int = 60, **changes: Any) -> Settl
 def failure(run_id: str = "run-1", **changes: Any) -> Settlement:
     """Return the end of a run of the lab that failed and costs nothing."""
     return settlement(
-        run_id, **{"charge": 0, "state": RunState.FAILED, "billed": False, "reason": "provider_error", **changes}
+        run_id, **{"charge": 0, "state": RunState.FAILED, "is_billed": False, "reason": "provider_error", **changes}
     )
 
 

@@ -61,7 +61,7 @@ def audit(thoroughly: bool, folder: str | None, settings: Settings, as_json: boo
         report, archived, count = in_database(settings, work)
     except BlobsUnavailableError as error:
         raise click.ClickException(f"the stored files cannot be read: {error}") from error
-    is_clean = report.clean and (count is None or count.is_clean) and (archived is None or archived.clean)
+    is_clean = report.is_clean and (count is None or count.is_clean) and (archived is None or archived.is_clean)
     if listed is None:
         _print_count(count, settings, thoroughly)
     else:
@@ -127,7 +127,7 @@ def _print(report: operations.AuditReport) -> None:
         )
     for row in _lost_rows(report):
         click.echo(f"lost (voided): {show_value(row)}")
-    click.echo("The books are right." if report.clean else "The books are WRONG.")
+    click.echo("The books are right." if report.is_clean else "The books are WRONG.")
 
 
 def _print_archives(report: operations.AuditReport, proof: ArchiveProof | None) -> None:
@@ -140,7 +140,7 @@ def _print_archives(report: operations.AuditReport, proof: ArchiveProof | None) 
         click.echo(f"WRONG: {show_value(finding)}")
     for name in proof.strange_files:
         click.echo(f"no archive: {name} was left by an interrupted command; it may be deleted")
-    click.echo("The archives are right." if proof.clean else "The archives are WRONG.")
+    click.echo("The archives are right." if proof.is_clean else "The archives are WRONG.")
 
 
 def _lost_rows(report: operations.AuditReport) -> list[dict[str, object]]:

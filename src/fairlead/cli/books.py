@@ -148,7 +148,7 @@ def archive(before: str | None, keep_days: int | None, to: str | None, settings:
 
 def _moved_words(moved: archives.Moved) -> str:
     one = moved.archive
-    began = "Finished" if moved.resumed else "Wrote"
+    began = "Finished" if moved.was_resumed else "Wrote"
     return f"{began} {one.file}: {one.runs} runs, {one.entries} entries, {one.size} bytes."
 
 

@@ -164,7 +164,7 @@ def ledger_lines(shown: Demonstration) -> list[str]:
 def prove_books(shown: Demonstration) -> str:
     """Prove the books, and say so in a sentence; ClickException when they are wrong."""
     report = _in_books(shown, books.audit)
-    if not report.clean:
+    if not report.is_clean:
         raise click.ClickException(f"the books are wrong; run `fairlead audit --data {shown.data}`")
     return (
         f"Audit: {report.totals['entries']} entries of {report.totals['runs_succeeded']} runs add up to every balance, "

@@ -141,7 +141,7 @@ def _books(settings: Settings) -> str:
         return f"{file} will be made by the first `fairlead serve`"
 
     report = in_database(settings, audit)
-    if not report.clean:
+    if not report.is_clean:
         raise _ProblemError(f"{len(report.disagreements)} disagreements; see `fairlead audit`")
     return f"{report.totals['entries']} entries add up"
 

@@ -134,22 +134,22 @@ class Condition(msgspec.Struct, frozen=True):
     """A condition on the value at a place of a document. With several places, one that meets it is enough.
 
     `equals`: one of these texts (numbers and booleans are compared as JSON writes them). `contains`: one of these texts
-    occurs, whatever its case. `above`: a number greater than this. `present`: a value other than null, an empty text or
-    an empty container is there, or is not.
+    occurs, whatever its case. `above`: a number greater than this. `is_present`: a value other than null, an empty text
+    or an empty container is there, or is not.
     """
 
     at: Pointer
     equals: frozenset[str] | None = None
     contains: tuple[str, ...] | None = None
     above: Decimal | None = None
-    present: bool = True
+    is_present: bool = True
 
     def holds(self, document: object) -> bool:
         """Whether it holds for a document."""
         if is_plural(self.at):
-            return any(self._is_so(value) for _, value in find_all(document, self.at)) is self.present
+            return any(self._is_so(value) for _, value in find_all(document, self.at)) is self.is_present
         found = find(document, self.at)
-        return (found is not MISSING and self._is_so(found)) is self.present
+        return (found is not MISSING and self._is_so(found)) is self.is_present
 
     def _is_so(self, value: object) -> bool:
         if self.equals is not None:
@@ -168,7 +168,7 @@ def condition(read: ConditionFile) -> Condition:
         equals=None if read.equals is None else frozenset(read.equals),
         contains=None if read.contains is None else tuple(part.lower() for part in read.contains),
         above=None if read.above is None else Decimal(read.above),
-        present=read.present is not False,
+        is_present=read.present is not False,
     )
 
 

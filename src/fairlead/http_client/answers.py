@@ -32,12 +32,12 @@ class AnswerReader:
     """
 
     __slots__ = (
-        "_bodyless",
         "_chunked",
         "_fields",
         "_first",
         "_full",
         "_interim",
+        "_is_bodyless",
         "_limit",
         "_odd",
         "_opening",
@@ -53,19 +53,19 @@ class AnswerReader:
         "status",
     )  # fmt: skip
 
-    def __init__(self, limit: int, *, bodyless: bool) -> None:
+    def __init__(self, limit: int, *, is_bodyless: bool) -> None:
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
-        self.expect(limit, bodyless=bodyless)
+        self.expect(limit, is_bodyless=is_bodyless)
 
-    def expect(self, limit: int, *, bodyless: bool) -> None:
-        """Begin an answer whose body has at most `limit` bytes; `bodyless` where HEAD was asked."""
+    def expect(self, limit: int, *, is_bodyless: bool) -> None:
+        """Begin an answer whose body has at most `limit` bytes; `is_bodyless` where HEAD was asked."""
         self.status = 0
         self.headers: dict[str, str] = {}
         self.size = 0
         self.complete = False
         self.keeps_alive = False
         self._limit = limit
-        self._bodyless = bodyless
+        self._is_bodyless = is_bodyless
         self._opening: bytes | None = b""
         self._first = b""
         self._rest: bytearray | None = None
@@ -167,9 +167,9 @@ class AnswerReader:
             headers[key] = f"{headers[key]}, {text}" if key in headers else text
         length = headers.get("content-length")
         coding = headers.get("transfer-encoding")
-        if self._bodyless or status in _BODYLESS:
+        if self._is_bodyless or status in _BODYLESS:
             self._odd = coding is not None or length not in {None, "0"}
-            self.complete = self._bodyless  # the parser cannot know that there is no body, and would wait for one
+            self.complete = self._is_bodyless  # the parser cannot know that there is no body, and would wait for one
             return
         if "content-encoding" in headers and headers["content-encoding"].lower() != "identity":
             self._refuse("the answer is encoded, though that was declined")

@@ -20,11 +20,11 @@ _CUT: Final = "the connection was closed before the answer was complete"
 
 
 class Request(NamedTuple):
-    """A request as it is sent; `head` is whole, `bodyless` where the answer has no body whatever its headers say."""
+    """A request as it is sent; `head` is whole, `is_bodyless` where the answer has no body whatever its headers say."""
 
     head: bytes
     content: bytes | None
-    bodyless: bool
+    is_bodyless: bool
 
 
 class Received(NamedTuple):
@@ -44,10 +44,10 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_bodyless",
         "_busy",
         "_fault",
         "_held_back",
+        "_is_bodyless",
         "_limit",
         "_lost",
         "_reader",
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._busy = self._held_back = self._streams = self._unsent = self.was_heard = False
         self._reading = True
         self._limit = 0
-        self._bodyless = False
+        self._is_bodyless = False
         self.idle_since = 0.0
 
     @property
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
             return
         self.was_heard = True
         if reader is None:
-            reader = self._reader = AnswerReader(self._limit, bodyless=self._bodyless)
+            reader = self._reader = AnswerReader(self._limit, is_bodyless=self._is_bodyless)
         try:
             reader.feed(data)
         except BrokenOffError as error:
@@ -205,9 +205,9 @@ class Connection(asyncio.Protocol):
         """Write the head of a request, and with it a body that is small; False where the body is still to be sent."""
         self._busy, self._streams = True, streams
         self.was_heard = self._unsent = False
-        self._limit, self._bodyless = limit, request.bodyless
+        self._limit, self._is_bodyless = limit, request.is_bodyless
         if self._reader is not None:
-            self._reader.expect(limit, bodyless=request.bodyless)
+            self._reader.expect(limit, is_bodyless=request.is_bodyless)
         transport = self._transport
         if transport is None or transport.is_closing():
             raise UnreachableError("the connection was closed before anything was sent")

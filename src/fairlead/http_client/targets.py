@@ -22,7 +22,7 @@ class Target(NamedTuple):
     opening: str
 
     @property
-    def secure(self) -> bool:
+    def is_secure(self) -> bool:
         """Whether TLS is spoken."""
         return self.origin[0]
 

@@ -207,7 +207,7 @@ class Transport:
         Raises the errors of this module, and what the sink raises.
         """
         target = read_target("GET", url)
-        request = Request(write_head(target, headers, None), None, bodyless=False)
+        request = Request(write_head(target, headers, None), None, is_bodyless=False)
         place = (target.origin, guarded and not self._book.trusts(target))
         connection = self._pool.take(place, (self._loop or self._adopt_loop()).time(), _FRESH_SECONDS)
         scope = asyncio.timeout(seconds)
@@ -260,7 +260,7 @@ class Transport:
         loop = self._loop or self._adopt_loop()
         connection = Connection(loop, place, self._pool.forget)
         try:
-            if target.secure:
+            if target.is_secure:
                 await loop.create_connection(
                     lambda: connection,
                     address,

@@ -65,7 +65,7 @@ class _Moderator:
         if isinstance(told, bool):
             return Verdict(told)
         if isinstance(told, str) and told:
-            return Verdict(blocked=True, reason=_shorten(told))
+            return Verdict(is_blocked=True, reason=_shorten(told))
         return Failure(f"it returned {type(told).__qualname__}, which is neither True nor False nor a reason")
 
 

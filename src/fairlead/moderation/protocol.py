@@ -34,7 +34,7 @@ class Content(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True, tag=True):
     """Whether the bytes are blocked; the reason is for the log."""
 
-    blocked: bool
+    is_blocked: bool
     reason: str | None = None
 
 

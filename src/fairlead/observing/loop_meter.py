@@ -1,4 +1,4 @@
-"""How late the event loop is, which every caller of a server waits for."""
+"""The delay of the event loop, for which every caller of a server waits."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class LoopMeter(Collector):
     """Keeps the delays of the event loop, all of them in a histogram and the longest of the last minute.
 
     They are plain figures until somebody reads them: forty times a second, a histogram of the library would cost as
-    much as the look itself.
+    much as the measurement itself.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -28,7 +28,7 @@ class LoopMeter(Collector):
         registry.register(self)
 
     def record(self, now: float, late: float) -> None:
-        """Note that it was so many seconds late, by a clock that only goes on."""
+        """Record a delay (seconds) at a time of the monotonic clock."""
         self._lag.add(late)
         longest = self._longest
         while longest and longest[-1][1] <= late:
@@ -42,7 +42,7 @@ class LoopMeter(Collector):
         return self._longest[0][1] if self._longest else 0.0
 
     def collect(self) -> Iterator[Metric]:
-        """Make the samples, as a registry asks for them."""
+        """The samples, for a registry of metrics."""
         buckets, total = self._lag.sample()
         yield HistogramMetricFamily(
             "fairlead_event_loop_lag_seconds",

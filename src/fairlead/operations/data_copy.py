@@ -54,7 +54,7 @@ async def migrate_data(
     """
     await _refuse_source(source, clock, silent_ms)
     before = await audit(source)
-    if not before.clean:
+    if not before.is_clean:
         raise CopyRefusedError("the books of the source do not add up; `fairlead audit` shows where")
     identity = await source.read(copies.identity_of)
     try:
@@ -75,7 +75,7 @@ async def migrate_data(
             )
         tables.append(CopiedTable(copier.name, totals.rows, totals.digest))
     after = await audit(target)
-    if not after.clean or after.totals != before.totals:
+    if not after.is_clean or after.totals != before.totals:
         raise CopyRefusedError("the books of the target are not those of the source; empty the target and begin again")
     await target.write(copies.finish)
     return CopySummary(tables, after.totals, resumed)

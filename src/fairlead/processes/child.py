@@ -119,10 +119,10 @@ class Child:
     async def _watch(self, status: Coroutine[object, object, int | None]) -> None:
         code = await status
         # Its control group knows, which is removed with the rest of the tree.
-        ran_out = self.tree.ran_out_of_memory
+        ran_out = self.tree.has_run_out_of_memory
         await asyncio.to_thread(self.tree.clear)
         words = _take_last_words(self._errors)
-        self.exited.set_result(exit_of(code, self._reason or self.tree.reason, words, ran_out_of_memory=ran_out))
+        self.exited.set_result(exit_of(code, self._reason or self.tree.reason, words, has_run_out_of_memory=ran_out))
         if self.folder is not None:
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 

@@ -35,11 +35,11 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 def exit_of(
-    status: int | None, reason: str | None = None, last_words: str = "", *, ran_out_of_memory: bool = False
+    status: int | None, reason: str | None = None, last_words: str = "", *, has_run_out_of_memory: bool = False
 ) -> Exit:
     """The end of a process by its status: a code, or a signal as a negative number."""
     name = None if status is None or status >= 0 else signal_name(-status)
-    is_out_of_memory = reason is None and (ran_out_of_memory or name == "SIGKILL")
+    is_out_of_memory = reason is None and (has_run_out_of_memory or name == "SIGKILL")
     return Exit(name, status, reason, last_words, is_out_of_memory)
 
 

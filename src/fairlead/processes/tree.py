@@ -170,9 +170,9 @@ class ProcessTree:
             os.kill(self.pid, signal.SIGTERM)
 
     @property
-    def ran_out_of_memory(self) -> bool:
+    def has_run_out_of_memory(self) -> bool:
         """Whether a process of the tree is known to have been ended because memory ran out."""
-        return self._is_over_memory or (self._group is not None and self._group.ran_out_of_memory)
+        return self._is_over_memory or (self._group is not None and self._group.has_run_out_of_memory)
 
 
 async def watch_trees() -> NoReturn:

@@ -156,7 +156,7 @@ class Exchange:
                 headers[provider.idempotency_header] = order.key
             if provider.storage is not None and order.credential is None:  # a caller's own key may not write there
                 body = with_storage(provider.storage, body, order.key)
-            body = b"[%b]" % body if call.in_array else body
+            body = b"[%b]" % body if call.is_in_array else body
             if call.form is not None:
                 written = await write_form(call.form, body, self._download)
                 if isinstance(written, Failed):

@@ -158,7 +158,7 @@ class Call(msgspec.Struct, frozen=True):
     polling: Polling | None
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     form: Form | None = None
-    in_array: bool = False
+    is_in_array: bool = False
     accept: str | None = None
     cancel: Asking | None = None
     optional: frozenset[str] = frozenset()

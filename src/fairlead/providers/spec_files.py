@@ -362,7 +362,7 @@ def _call(name: str, read: _CallFile) -> Call:
         cancel=None if read.cancel is None else _asking(read.cancel),
         headers=read.headers,
         form=None if read.form is None else Form(tuple(Part(p.name, parse_pointer(p.at)) for p in read.form.files)),
-        in_array=read.in_array,
+        is_in_array=read.in_array,
         in_path=tuple(read.in_path),
         in_query=tuple(read.in_query),
         accept=read.accept,

@@ -107,7 +107,7 @@ class Base(msgspec.Struct, frozen=True):
     database: Database
     prompt_database: Database
     first_keys: FirstKeys
-    alone: bool
+    is_alone: bool
     has_api: bool
     secret: Secrets
     partners: Partners
@@ -170,7 +170,7 @@ async def ready_base(
         database=database,
         prompt_database=prompt_database,
         first_keys=first_keys,
-        alone=alone,
+        is_alone=alone,
         has_api=has_api,
         secret=secret,
         partners=found,

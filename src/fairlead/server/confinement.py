@@ -138,5 +138,5 @@ def _policies(settings: Settings, base: Policy, groups: ControlGroups | None, re
             return policy
 
     networked = settings.engine_network
-    opened = filter_calls(msgspec.structs.replace(base, network=True)) if networked else None
+    opened = filter_calls(msgspec.structs.replace(base, allows_network=True)) if networked else None
     return HostPolicies(filter_calls(base), opened, networked, groups)

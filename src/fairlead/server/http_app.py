@@ -116,8 +116,8 @@ def describe_served(settings: Settings) -> Served:
     return Served(
         header_names(settings),
         fairlead.__version__,
-        workflows=settings.engine,
-        open_jobs=open_jobs,
+        serves_workflows=settings.engine,
+        has_open_jobs=open_jobs,
         registry_prefix=settings.registry_prefix,
     )
 

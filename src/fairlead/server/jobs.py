@@ -186,7 +186,7 @@ async def _working(
         server_id=runs.presence.server_id,
         places=(places := Places(settings.engine_hosts if settings.work_pools else 0, base.assets.has_store)),
         kept_ms=kept_ms,
-        flush_seconds=1.0 if base.alone else FOLLOW_SECONDS,
+        flush_seconds=1.0 if base.is_alone else FOLLOW_SECONDS,
     )
     documents = _documents(base, stack)
     return _Working(hosts, store, journal, files, documents, executor, places, models, kept_ms)
@@ -330,7 +330,7 @@ def _abandoner(base: Base, working: _Working) -> JobAbandoner:
 
 def _follow(base: Base, runs: Runs, stack: AsyncExitStack) -> Follow:
     """Follow jobs that other servers of the same database execute."""
-    if base.alone:
+    if base.is_alone:
         return follow_nobody
     follower = JobFollower(base.database, base.messaging.relay, base.observe, server_id=runs.presence.server_id)
     start_background(stack, run_periodically(follower.look, FOLLOW_SECONDS, "follow jobs", base.observe))
@@ -382,13 +382,13 @@ def _jobs_api(settings: Settings, base: Base, working: _Working, verbs: _Verbs) 
         verbs.reader,
         outputs,
         verbs.canceller,
-        JobWatcher(base.messaging.events, verbs.reader, outputs, verbs.follow, alone=base.alone),
+        JobWatcher(base.messaging.events, verbs.reader, outputs, verbs.follow, alone=base.is_alone),
         base_urls,
         brand(settings).partner_key_fields,
         lifetime,
         settings.workflow_limit_mib * 2**20,
         settings.workflow_values,
-        archive=settings.jobs_surface != CLOUD,
+        has_archive=settings.jobs_surface != CLOUD,
     )
     asset_handlers = AssetHandlers(
         verbs.assets,

@@ -146,7 +146,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
 
 def _watcher(base: Base, collector: Collector, stack: AsyncExitStack) -> Watcher:
     """Let callers watch runs, also those that other servers of the same database execute."""
-    if not base.alone:
+    if not base.is_alone:
         follower = RunFollower(base.database, base.messaging.relay, base.observe)
         start_background(stack, run_periodically(follower.look, FOLLOW_SECONDS, "follow runs", base.observe))
     return Watcher(collector, base.messaging.events)
@@ -278,7 +278,7 @@ def _presence(settings: Settings, base: Base, working: _Working) -> ServerPresen
         base.clock,
         base.observe,
         working.server_id,
-        alone=base.alone,
+        alone=base.is_alone,
         silent_ms=silent_ms,
         pools=pools,
         takes_synchronous=base.has_api or DEFAULT_POOL in pools,

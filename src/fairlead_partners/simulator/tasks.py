@@ -38,7 +38,7 @@ class Task(msgspec.Struct, eq=False):
     facts: dict[str, Any]
     clock: Clock
     links: dict[str, str] = msgspec.field(default_factory=dict)
-    cancelled: bool = False
+    is_cancelled: bool = False
     weight: int = 0
     born: float = 0.0
     created: float = 0.0
@@ -53,7 +53,7 @@ class Task(msgspec.Struct, eq=False):
     @property
     def stage(self) -> Stage:
         """Tell how far it is."""
-        if self.cancelled:
+        if self.is_cancelled:
             return "cancelled"
         age = self.clock.monotonic() - self.born
         if age < self.clock.task_seconds / 3:
@@ -81,7 +81,7 @@ class Task(msgspec.Struct, eq=False):
         """Cancel it unless it ended; tell whether that was in time."""
         if self.stage == "ended":
             return False
-        self.cancelled = True
+        self.is_cancelled = True
         return True
 
 

@@ -36,7 +36,7 @@ JOB: Final = "0197f000-0000-7000-8000-000000000001"
 NOW: Final = 1_790_000_000_000
 INNER: Final = Place("5.0.0.1", "5", parent="5", real="5")
 OUTER: Final = Place("7", "7")
-METADATA: Final = Reading(preview_metadata=True)
+METADATA: Final = Reading(reads_preview_metadata=True)
 MESSAGES: Final[list[tuple[JobEvent, str, dict[str, Any]]]] = [
     (QueueChanged(3), "status", {"status": {"exec_info": {"queue_remaining": 3}}, "queue_remaining": 3}),
     (Notice("Wait."), "notification", {"value": "Wait.", "prompt_id": JOB}),
@@ -205,11 +205,11 @@ def test_picture_of_an_unknown_type_is_left_out() -> None:
 
 @pytest.mark.req("C-09")
 def test_text_frame_is_laid_out_as_specified() -> None:
-    """What it is, the node's id with its length, and the text; the job's id first for who has said that he reads it."""
+    """What it is, the node's id with its length, and the text; the job's id first for clients that can read it."""
     said = broadcast(ProgressText(OUTER, "größer"))
     (plain,) = payloads(said, PLAIN)
     assert plain == Payload(is_text=False, content=struct.pack(">II", 3, 1) + b"7" + "größer".encode())
-    (whole,) = payloads(said, Reading(text_metadata=True))
+    (whole,) = payloads(said, Reading(reads_text_metadata=True))
     head = struct.pack(">II", 3, len(JOB)) + JOB.encode() + struct.pack(">I", 1) + b"7"
     assert whole == Payload(is_text=False, content=head + "größer".encode())
 

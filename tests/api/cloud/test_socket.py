@@ -1,4 +1,4 @@
-"""/ws with a real server, a real database and clients that speak the protocol: who may watch, and what he is told."""
+"""/ws with a real server, a real database and clients of the protocol: who may watch, and what watchers are told."""
 
 import asyncio
 import json

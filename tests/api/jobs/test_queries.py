@@ -74,7 +74,7 @@ def test_any_body_is_a_submission_or_refused(body: dict[str, Any], key: bytes | 
         new = read_body(json.dumps(body).encode(), key)
     except (FaultError, JobFaultError):
         return
-    assert new.strict
+    assert new.is_strict
     assert json.loads(new.workflow) == body["workflow"]
     assert new.labels == (body.get("metadata") or {})
 

@@ -98,7 +98,7 @@ def test_wait_grows_with_the_position(new_client: NewClient, partner: FakePartne
 
 
 def test_fast_queue_asks_for_short_waits(new_client: NewClient) -> None:
-    """Where runs are claimed fast, nobody is told to wait long for his."""
+    """Where runs are claimed fast, no caller is asked to wait long."""
     client = new_client("--in-flight-limit", "1")
     ids = [client.queue() for _ in range(6)]
     for one in ids:

@@ -104,7 +104,7 @@ def test_malformed_webhook_address_is_refused(opened: Server, url: str) -> None:
 
 
 def test_private_webhook_address_is_refused(router: Server, partner: FakePartner) -> None:
-    """Unless an operator opens his network to webhooks."""
+    """Unless an operator opens the network to webhooks."""
     answer = submit(router, partner.url + HOOK)
     assert (answer.status_code, answer.json()["error_type"]) == (400, "invalid_input")
     assert partner.requests(HOOK) == []

@@ -112,7 +112,7 @@ def test_pages_hold_each_entry_once(publishing: Publishing) -> None:
 
 
 def test_ban_takes_effect_at_once(publishing: Publishing) -> None:
-    """What an operator bans is gone for everybody at once, and its owner is told why he cannot change it."""
+    """What an operator bans is gone for everybody at once, and its owner is told why it cannot be changed."""
     node_id = publishing.make_node("blur")
     server, path = publishing.server, f"/publishers/{publishing.publisher}"
     server.cli("registry", "ban", "node", node_id)

@@ -22,7 +22,7 @@ from fairlead.domain.pointers import Condition
 
 _SECONDS = Requested((Factor(("seconds",)),))
 _TEXT = Pricing({"seconds": 4})
-_BOUND = Requested((Factor(("seconds",)),), bound=True)
+_BOUND = Requested((Factor(("seconds",)),), is_bound=True)
 _REPORTED = Measured(answer=("usage", "seconds"))
 
 

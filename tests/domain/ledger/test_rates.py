@@ -58,7 +58,10 @@ FACTORS = st.builds(
     otherwise=st.none() | AMOUNTS,
 )
 CONDITIONS = st.builds(
-    Condition, PLACES | st.just(("list", "*")), st.none() | st.frozensets(st.sampled_from(WORDS)), present=st.booleans()
+    Condition,
+    PLACES | st.just(("list", "*")),
+    st.none() | st.frozensets(st.sampled_from(WORDS)),
+    is_present=st.booleans(),
 )
 CASES = st.builds(
     Case,
@@ -72,9 +75,9 @@ REQUESTED = st.builds(
     scale=SCALES,
     unless=st.none() | PLACES,
 )
-MEASURED = st.builds(Measured, answer=PLACES | st.just(("list", "*")), scale=SCALES, counted=st.booleans()) | st.builds(
-    Measured, header=st.sampled_from(["x-seconds", "x-none"]), scale=SCALES
-)
+MEASURED = st.builds(
+    Measured, answer=PLACES | st.just(("list", "*")), scale=SCALES, is_counted=st.booleans()
+) | st.builds(Measured, header=st.sampled_from(["x-seconds", "x-none"]), scale=SCALES)
 PARTS = st.builds(
     Part,
     unit=st.just("part"),
@@ -99,7 +102,7 @@ COMPONENTS = st.builds(
     measured=st.none() | MEASURED,
     cases=st.lists(CASES, max_size=2).map(tuple),
     beyond=st.just(Decimal(0)) | AMOUNTS,
-    whole=st.booleans(),
+    is_whole=st.booleans(),
     parts=st.lists(PARTS, max_size=2).map(tuple),
     multipliers=st.lists(MULTIPLIERS, max_size=2).map(tuple),
 )
@@ -319,10 +322,10 @@ def test_free_units_are_neither_held_nor_charged() -> None:
 
 def test_part_of_a_unit_is_paid_whole() -> None:
     """`whole` rounds what is left up, and nothing is nothing."""
-    part = Component("megapixel", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(1), whole=True)
+    part = Component("megapixel", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(1), is_whole=True)
     assert [hold_of(part, {"n": number}) for number in (0, 1, 1.01, 2, 2.5)] == [0, 0, 10, 10, 20]
     assert [charge_of(part, {"n": number}) for number in (0.2, 1.5, 3)] == [0, 10, 20]
-    assert hold_of(Component("second", 10, Decimal("2.5"), asks(n()), whole=True), {"n": 2.1}) == 25
+    assert hold_of(Component("second", 10, Decimal("2.5"), asks(n()), is_whole=True), {"n": 2.1}) == 25
 
 
 def test_count_is_the_number_of_values_at_a_place() -> None:
@@ -367,7 +370,7 @@ def test_absent_field_takes_its_otherwise_number() -> None:
 
 def test_results_in_the_answer_are_counted() -> None:
     """A counted quantity is how many results the answer holds; an answer of bytes holds none that could be counted."""
-    part = Component("image", 10, Decimal(4), measured=Measured(("data", "*"), counted=True))
+    part = Component("image", 10, Decimal(4), measured=Measured(("data", "*"), is_counted=True))
     assert charge_of(part, {"data": [1, 2]}) == 20
     assert charge_of(part, {"data": list(range(9))}) == 40
     assert charge_of(part, None) == 40

@@ -176,16 +176,16 @@ def test_native_run_is_refused_for_none_of_the_six_reasons() -> None:
     for name in _ORDER:
         chosen = select(msgspec.structs.replace(spoilt(name), options=RouteOptions()), ready)
         assert chosen.leg.provider == "acme"
-        assert chosen.byok is (name == "byok")
-        assert not chosen.strict
+        assert chosen.is_byok is (name == "byok")
+        assert not chosen.is_strict
 
 
 @pytest.mark.req("R-13")
 def test_strict_run_is_strict_only_on_a_named_provider() -> None:
     """Strict is a run whose body is the named provider's own form; on native dispatch the option has no effect."""
-    assert select(change(FREE, options=RouteOptions("fal", strict=True)), ready).strict
-    assert not select(change(FREE, options=RouteOptions("fal")), ready).strict
-    assert not select(change(FREE, options=RouteOptions(strict=True)), ready).strict
+    assert select(change(FREE, options=RouteOptions("fal", is_strict=True)), ready).is_strict
+    assert not select(change(FREE, options=RouteOptions("fal")), ready).is_strict
+    assert not select(change(FREE, options=RouteOptions(is_strict=True)), ready).is_strict
 
 
 @pytest.mark.req("R-14")
@@ -196,12 +196,12 @@ def test_every_other_leg_may_serve_after_a_failure() -> None:
 
 
 _INERT: Final[dict[str, Facts]] = {
-    "false": change(FREE, options=RouteOptions(fallback=False)),
-    "false at an alternate": change(FREE, options=RouteOptions("fal", fallback=False)),
+    "false": change(FREE, options=RouteOptions(may_fall_back=False)),
+    "false at an alternate": change(FREE, options=RouteOptions("fal", may_fall_back=False)),
     "a stored key": change(FREE, options=RouteOptions(), caller={"own_keys": frozenset({"acme"})}),
     "an edit": change(FREE, options=RouteOptions(), operation=EDIT),
     "an edit at an alternate": change(FREE, operation=EDIT),
-    "strict": change(FREE, options=RouteOptions("fal", strict=True)),
+    "strict": change(FREE, options=RouteOptions("fal", is_strict=True)),
     "a model of one leg": change(FREE, options=RouteOptions(), legs=LEGS[:1]),
 }
 

@@ -284,7 +284,7 @@ def test_unfinished_archive_is_not_finished_without_its_file(filled: Books, arch
     assert len(filled.rows("SELECT * FROM runs")) == RUNS + 1 - 2
     path.write_bytes(content)
     assert archives.archive() == RUNS - 2
-    assert archives.told[0].resumed
+    assert archives.told[0].was_resumed
 
 
 def test_run_that_differs_from_its_archive_is_not_deleted(filled: Books, archives: Archives, run: Run) -> None:
@@ -412,7 +412,7 @@ def test_audit_finds_what_was_changed_without_the_files(
 ) -> None:
     """Sums, records, their chain and the usage are proven by what is in the database."""
     archives.archive()
-    assert archives.audit().clean
+    assert archives.audit().is_clean
 
     async def find_changes() -> list[str]:
         found: list[str] = []
@@ -459,7 +459,7 @@ def test_audit_finds_what_differs_from_the_files(filled: Books, archives: Archiv
     archives.archive()
     row = archives.all_runs()[0].run
     filled.sql("UPDATE usage_days SET day = '2026-08-09' WHERE day = '2026-08-10' AND workspace_id = 'office'")
-    assert archives.audit().clean, "in sum it is right"
+    assert archives.audit().is_clean, "in sum it is right"
     assert {finding["problem"] for finding in archives.proof().findings} == {
         "usage of a day differs from the runs that ended on it"
     }
@@ -477,7 +477,7 @@ def test_file_that_no_record_names_is_told(archives: Archives) -> None:
     archives.archive()
     (archives.folder / "fairlead-archive-000009-0.jsonl.gz").write_bytes(b"")
     proof = archives.proof()
-    assert (proof.clean, proof.strange_files) == (True, ["fairlead-archive-000009-0.jsonl.gz"])
+    assert (proof.is_clean, proof.strange_files) == (True, ["fairlead-archive-000009-0.jsonl.gz"])
 
 
 def test_account_of_an_archived_run_is_proven_like_any_other() -> None:

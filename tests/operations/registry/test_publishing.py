@@ -150,7 +150,7 @@ def test_version_number_of_a_deleted_node_is_never_used_again(registry: Registry
 
 @pytest.mark.req("G-01")
 def test_deleted_id_stays_its_owners(registry: Registry, run: Run) -> None:
-    """Ids of publishers and nodes are their first owner's for good; he may have them again."""
+    """Ids of publishers and nodes are their first owner's for good; the owner may have them again."""
     run(publish_nodes(registry, LAB, "acme", "blur"))
     run(registry.create_publisher(OTHER, publisher("other")))
     run(registry.create_publisher(LAB, publisher("second")))

@@ -165,7 +165,7 @@ def test_money_paid_in_a_moment_ago_is_noticed(
 ) -> None:
     """That a workspace was empty a moment ago is confirmed before it is believed."""
     caller = new_caller(balance=0)
-    assert caller.exhausted
+    assert caller.is_exhausted
     run(credit(server.database, "lab", DOLLAR, "just now", server.clock))
     assert isinstance(refusal(caller, body=b"not json"), InvalidInput)
     assert run(server.admit(caller)).plan.hold == 10 * CENT
@@ -188,7 +188,7 @@ def test_slot_is_checked_before_the_money(server: Server, new_caller: NewCaller,
 def test_postpaid_workspace_runs_up_to_its_cap(server: Server, new_caller: NewCaller, run: Run) -> None:
     """A postpaid workspace runs up to its cap without having paid in."""
     caller = new_caller(balance=0, billing=Billing.POSTPAID, cap=10 * CENT)
-    assert not caller.exhausted
+    assert not caller.is_exhausted
     assert run(server.admit(caller)).plan.hold == 10 * CENT
 
 

@@ -40,7 +40,7 @@ name = "generate"
 """
 _CASES = 'cases = [{ operations = ["edit"], price = "0.50" }]\n'
 SPARE = RouteOptions(provider="spare")
-STRICT = RouteOptions(provider="spare", strict=True)
+STRICT = RouteOptions(provider="spare", is_strict=True)
 KEY = idempotency_key()
 
 
@@ -281,7 +281,7 @@ def test_takeover_repeats_a_call_byte_for_byte(
     sent: bytes,
 ) -> None:
     """What is sent again under a key is what was sent at first, byte for byte."""
-    options = RouteOptions(provider="third", strict=strict)
+    options = RouteOptions(provider="third", is_strict=strict)
     run(crash(server, partner, caller, "said-again", 1, body=b'{"n":2}', options=options))
     run(take_over(start_server("server-2")))
     assert (partner.bodies, partner.keys) == ([sent] * 2, ["run-1"] * 2)

@@ -267,8 +267,8 @@ def test_move_whose_commit_was_not_confirmed_is_written_once(
 @pytest.mark.parametrize(
     ("model", "body", "options", "asked"),
     [
-        ("twice", {}, RouteOptions(fallback=False), "/now"),
-        ("twice", {}, RouteOptions(provider="spare", strict=True), "/spare/now"),
+        ("twice", {}, RouteOptions(may_fall_back=False), "/now"),
+        ("twice", {}, RouteOptions(provider="spare", is_strict=True), "/spare/now"),
         ("editor", {"image": "data:,"}, RouteOptions(), "/now"),
     ],
     ids=["switched off", "strict", "edit"],

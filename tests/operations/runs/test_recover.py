@@ -78,7 +78,7 @@ def test_run_nobody_can_ask_about_is_lost(
     assert partner.calls == []
     assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
     report = run(audit(successor.database))
-    assert (report.clean, report.totals["runs_lost"]) == (True, 1)
+    assert (report.is_clean, report.totals["runs_lost"]) == (True, 1)
     assert [row["id"] for row in report.lost] == ["run-1"]
     assert [ended.result for ended in successor.observations_of(RunEnded)] == ["lost"]
 

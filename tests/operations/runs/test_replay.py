@@ -246,7 +246,7 @@ def test_replay_is_free(server: Server, new_caller: Callable[..., Caller], partn
     """A workspace that has spent its last cent is told what it has paid for; a new call is refused."""
     caller = new_caller(balance=10 * CENT)
     run(server.answer(caller, key=KEY))
-    spent = Caller(caller.workspace_id, caller.workspace, caller.key_id, exhausted=True)
+    spent = Caller(caller.workspace_id, caller.workspace, caller.key_id, is_exhausted=True)
     assert run(server.answer(spent, run_id="run-2", key=KEY)).is_replay
     assert isinstance(refusal_of(run, server, spent, key=idempotency_key("key-2")), InsufficientCredits)
     assert partner.calls == ["POST /now"]

@@ -14,7 +14,7 @@ from operations.servers import CENT, DOLLAR, Partner, Server, leg_text, model_te
 from storage.bookings import Books
 from storage.queued_runs import run_id
 
-_STRICT: Final = RouteOptions(provider="spare", strict=True)
+_STRICT: Final = RouteOptions(provider="spare", is_strict=True)
 _MODEL: Final = model_text("lent", "plain", "now", more=leg_text("spare"))
 
 

@@ -102,7 +102,7 @@ def test_receiver_can_verify_its_message(books: Books, office: Office, receiver:
 def test_failure_message_names_the_bucket(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """A run that failed says which bucket it fell into."""
     queue(books, run_id(1), receiver.url + HOOK)
-    end(books, run_id(1), charge=0, state=RunState.FAILED, billed=False, reason="content_policy_violation")
+    end(books, run_id(1), charge=0, state=RunState.FAILED, is_billed=False, reason="content_policy_violation")
     run(office.round())
     message = json.loads(messages_of(receiver)[0].body)
     assert (message["type"], message["data"]["error_type"]) == ("run.failed", "content_policy_violation")
@@ -248,7 +248,7 @@ def test_private_address_is_never_reached(
 
 
 def test_metadata_service_is_never_reached(new_office: MakeOffice) -> None:
-    """An operator may open his own network to webhooks, but not the address that gives a machine's credentials away."""
+    """An operator may open an own network to webhooks, but not the address that gives a machine's credentials away."""
     lenient = new_office(private=True)
     lenient.webhooks.check_url("http://10.1.2.3/hook")
     for url in ("http://169.254.169.254/latest", "http://[fe80::1]/", "http://[fd00:ec2::254]/"):

@@ -132,7 +132,7 @@ def test_granted_network_is_the_internets_protocols_alone(place: Place) -> None:
         unix.bind(str(path))
         unix.listen()
         tried = attack(
-            place.policy(network=True),
+            place.policy(allows_network=True),
             f"""
             def use(family, kind, act):
                 with socket.socket(family, kind) as made:

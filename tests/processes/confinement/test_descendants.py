@@ -215,7 +215,7 @@ def test_tree_that_takes_too_much_is_ended(place: Place, memory: int, threads: i
 
     asyncio.run(watch_and_end())
     started.tree.clear()
-    assert started.tree.ran_out_of_memory == bool(memory)
+    assert started.tree.has_run_out_of_memory == bool(memory)
     assert (started.tree.reason is None) == bool(memory)
     assert _end_of(started.below) == []
 
@@ -237,7 +237,7 @@ def test_control_group_is_told_its_bounds(tmp_path: Path) -> None:
         "cgroup.procs": "7",
         "cgroup.kill": "1",
     }
-    assert group.ran_out_of_memory
+    assert group.has_run_out_of_memory
 
 
 def test_control_group_bounds_memory_that_is_shared(place: Place) -> None:
@@ -259,7 +259,7 @@ def test_control_group_bounds_memory_that_is_shared(place: Place) -> None:
     process = subprocess.Popen(command(policy, code), stdout=subprocess.PIPE, text=True)
     started = _Started(process, found, 100 << 20)
     assert process.wait(30) == -9
-    assert started.tree.ran_out_of_memory
+    assert started.tree.has_run_out_of_memory
     started.tree.clear()
 
 

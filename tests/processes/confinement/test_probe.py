@@ -61,7 +61,7 @@ def test_policy_that_cannot_be_kept_to_is_an_error(tmp_path: Path) -> None:
 
 def test_granted_network_is_no_fault() -> None:
     """It holds as what it is, and says that it was granted."""
-    told = {mechanism.name: mechanism for mechanism in probe(Policy(network=True), None).mechanisms}
+    told = {mechanism.name: mechanism for mechanism in probe(Policy(allows_network=True), None).mechanisms}
     assert told[NETWORK].is_held
     assert "granted" in told[NETWORK].detail
 

@@ -157,7 +157,7 @@ def test_empty_prepaid_workspace_is_exhausted(books: Books, billing: Billing, *,
     after = by_key(books)
     assert before is not None
     assert after is not None
-    assert (before.exhausted, after.exhausted) == (False, exhausted)
+    assert (before.is_exhausted, after.is_exhausted) == (False, exhausted)
 
 
 def test_credits_add_up_to_the_balance(books: Books) -> None:

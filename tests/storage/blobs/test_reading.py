@@ -195,7 +195,7 @@ def test_blob_changed_while_it_is_read_breaks_off(tmp_path: Path, run: Run) -> N
 @pytest.mark.req("S-08")
 @pytest.mark.parametrize("what", ["replaced", "deleted"])
 def test_reader_has_its_blob_to_the_end(tmp_path: Path, what: str, run: Run) -> None:
-    """Bytes that are written again, or swept, while somebody reads them are those he gets."""
+    """Bytes that are written again, or swept, while somebody reads them arrive unchanged."""
     shelf, content = Shelf(tmp_path, "folder"), os.urandom(LIMIT)
     name = shelf.put(content)
 

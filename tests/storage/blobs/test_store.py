@@ -229,7 +229,7 @@ def test_error_of_the_disk_is_told_as_unavailable(tmp_path: Path, broken: str, r
 
 @pytest.mark.parametrize("asks", ["again", "never"])
 def test_error_behind_a_write_is_told_by_the_next_call(tmp_path: Path, asks: str, run: Run) -> None:
-    """What fails in a thread is told by the next write and by the commit; nobody has to ask before he aborts."""
+    """What fails in a thread is told by the next write and by the commit; nobody has to ask before an abort."""
     blobs = local_blobs(tmp_path / "blobs")
     (tmp_path / "blobs" / "spool").rmdir()
 

@@ -177,7 +177,7 @@ def test_price_is_read_as_it_stands(model: Model) -> None:
     (card,) = model.native.rate_cards
     assert (card.source, card.checked) == ("https://acme.example/prices", datetime.date(2026, 2, 1))
     (part,) = card.components
-    assert (part.price, part.at_most, part.beyond, part.whole) == (3_000_000, Decimal(4), Decimal(1), True)
+    assert (part.price, part.at_most, part.beyond, part.is_whole) == (3_000_000, Decimal(4), Decimal(1), True)
     assert part.requested == Requested(
         product=(
             Factor(("images", "*"), Reading.COUNT),
@@ -187,7 +187,7 @@ def test_price_is_read_as_it_stands(model: Model) -> None:
         scale=Decimal("0.5"),
         unless=("raw",),
     )
-    assert part.measured == Measured(answer=("data", "*"), counted=True)
+    assert part.measured == Measured(answer=("data", "*"), is_counted=True)
     assert part.cases == (
         Case(7_000_000, frozenset({"large"})),
         Case(6_000_000, None, (Condition(("quality",), contains=("high",)),)),
@@ -213,7 +213,7 @@ def test_strict_form_is_read_as_it_stands(model: Model) -> None:
             StrictQuantity(Requested((Factor(("seconds",), otherwise=Decimal(5)),)), frozenset({"edit"})),
             StrictQuantity(Requested((Factor(("pictures", "*"), Reading.COUNT),)), when=(Condition(("prompt",)),)),
         ),
-        cases=(Case(6_000_000, None, (Condition(("prompt",), present=False),)),),
+        cases=(Case(6_000_000, None, (Condition(("prompt",), is_present=False),)),),
         at_most=Decimal(9),
     )
 

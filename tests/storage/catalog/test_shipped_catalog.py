@@ -104,13 +104,13 @@ def answers(draw: st.DrawFn, leg: Leg) -> tuple[Any, dict[str, str]]:
             continue
         if part.measured.header is not None:
             headers[part.measured.header] = str(draw(_NUMBERS))
-        for index in range(draw(st.integers(1, 3)) if part.measured.counted else 1):
+        for index in range(draw(st.integers(1, 3)) if part.measured.is_counted else 1):
             place = tuple("0" if step.startswith("*") else step for step in part.measured.answer or ())
             last = max(
                 (depth for depth, step in enumerate(part.measured.answer or ()) if step.startswith("*")), default=0
             )
             if place:
-                at = (*place[:last], str(index), *place[last + 1 :]) if part.measured.counted else place
+                at = (*place[:last], str(index), *place[last + 1 :]) if part.measured.is_counted else place
                 put(answer, at, draw(_NUMBERS))
     return draw(st.sampled_from([answer, None])), headers
 

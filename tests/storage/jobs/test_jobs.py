@@ -304,7 +304,7 @@ def test_jobs_are_listed_by_number_and_from_any_place(books: Books) -> None:
 
     assert ids(limit=2) == ["e", "d"]
     assert ids(limit=2, after=4) == ["c", "b"]
-    assert ids(newest_first=False, limit=2, offset=1) == ["b", "c"]
+    assert ids(is_newest_first=False, limit=2, offset=1) == ["b", "c"]
     assert ids(states=frozenset({JobState.SUCCEEDED})) == ["a"]
     assert books.do(lambda c: jobs.count_jobs(c, LAB, frozenset({JobState.PARKED}))) == 3
     assert [job.id for job in books.do(lambda c: jobs.live_jobs(c, LAB, 10, whole=False))] == ["b", "c", "d", "e"]

@@ -84,7 +84,7 @@ def test_wrong_books_are_found_by_the_audit(written: Books, check: str, statemen
 def test_billed_refusal_passes_the_audit(written: Books) -> None:
     """A refusal on content grounds may be posted; it is the one failure that may."""
     written.write(admission("refused"))
-    written.write(failure("refused", charge=10, billed=True, reason="content_policy_violation"))
+    written.write(failure("refused", charge=10, is_billed=True, reason="content_policy_violation"))
     assert written.do(ledger.disagreements) == []
 
 

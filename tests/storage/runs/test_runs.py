@@ -254,7 +254,7 @@ def test_failure_of_a_server_presumed_dead_settles_nothing(books: Books) -> None
     books.open(balance=500)
     books.write(admission())
     books.take_over()
-    failure = settlement(charge=0, state=RunState.FAILED, billed=False)
+    failure = settlement(charge=0, state=RunState.FAILED, is_billed=False)
     assert books.write(acceptance(), failure) == [Superseded(), Superseded()]
     assert books.figures() == (500, 100, 1)
     assert books.write(settlement(charge=60, attempt=2)) == [None]
@@ -288,13 +288,13 @@ def test_stale_settlement_leaves_the_good_one_of_its_batch_alone(books: Books) -
     books.open(balance=500)
     books.write(admission())
     books.take_over()
-    stale = settlement(charge=0, state=RunState.FAILED, billed=False)
+    stale = settlement(charge=0, state=RunState.FAILED, is_billed=False)
     assert books.write(stale, settlement(charge=60, attempt=2)) == [Superseded(), None]
     assert books.figures() == (440, 0, 0)
 
 
 def test_runs_of_living_servers_are_not_taken_over(books: Books) -> None:
-    """A server that was seen lately keeps its runs, and nobody takes his own."""
+    """A server that was seen lately keeps its runs, and no server takes over its own."""
     books.open(balance=500)
     books.write(admission("run-1", server_id="alive"), admission("run-2", server_id="silent"))
     books.do(lambda c: announce_server(c, "alive", NOW + 1, 0))

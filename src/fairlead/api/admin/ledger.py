@@ -128,7 +128,7 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         """`GET /books`: the same proof as `fairlead audit`; it reads everything, and one runs at a time."""
         report = await self.accounts.proof()
         told: BooksShown = {
-            "is_right": report.clean,
+            "is_right": report.is_clean,
             "totals": report.totals,
             "disagreements": [_plain(row) for row in report.disagreements],
             "lost": [_plain(row) for row in report.lost],

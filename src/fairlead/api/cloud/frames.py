@@ -50,8 +50,8 @@ _Untold: TypeAlias = Finished | Counted
 class Reading(msgspec.Struct, frozen=True):
     """What a socket's client can read, by its own account: previews with metadata, texts with the id of their job."""
 
-    preview_metadata: bool = False
-    text_metadata: bool = False
+    reads_preview_metadata: bool = False
+    reads_text_metadata: bool = False
 
 
 PLAIN: Final = Reading()
@@ -222,7 +222,7 @@ def _node_progress(public_id: str | None, progress: NodeProgress) -> dict[str, o
 
 
 def _preview(public_id: str | None, preview: Preview, reading: Reading) -> Payload:
-    if not reading.preview_metadata:
+    if not reading.reads_preview_metadata:
         head = struct.pack(">II", _PREVIEW, _IMAGE_TYPES[preview.image_type])
         return Payload(is_text=False, content=head + preview.image)
     place = preview.place
@@ -243,7 +243,7 @@ def _preview(public_id: str | None, preview: Preview, reading: Reading) -> Paylo
 def _text(public_id: str | None, said: ProgressText, reading: Reading) -> Payload:
     names = [(public_id or "").encode(), said.place.node.encode()]
     parts = [struct.pack(">I", _TEXT)]
-    for name in names if reading.text_metadata else names[1:]:
+    for name in names if reading.reads_text_metadata else names[1:]:
         parts += (struct.pack(">I", len(name)), name)
     return Payload(is_text=False, content=b"".join((*parts, said.text.encode())))
 

@@ -159,7 +159,7 @@ def _query(request: Request) -> JobQuery:
         states=_states(parameters.get("status", "").split(",")),
         limit=whole_number(request, "limit", _LISTED, 1, JOBS_MAX),
         offset=whole_number(request, "offset", 0, 0, _OFFSET_MAX),
-        newest_first=_ORDERS[order],
+        is_newest_first=_ORDERS[order],
     )
 
 
@@ -182,7 +182,7 @@ class QueueHandlers(msgspec.Struct, frozen=True):
     async def show_queue(self, request: Request) -> Response:
         """`GET /queue`: the jobs that have not ended, in the order of their submission."""
         caller = caller_of(request)
-        query = JobQuery(states=LIVE, limit=JOBS_MAX, newest_first=False, whole=True)
+        query = JobQuery(states=LIVE, limit=JOBS_MAX, is_newest_first=False, is_whole=True)
         live = await _read_jobs(self.reader, caller, query)
         shown: QueueShown = {
             "queue_running": [queue_entry(job) for job in live if job.state in WORKING],
@@ -220,7 +220,7 @@ class HistoryHandlers(msgspec.Struct, frozen=True):
         caller = caller_of(request)
         limit = whole_number(request, "max_items", _HISTORY_LISTED, 1, JOBS_MAX)
         offset = whole_number(request, "offset", 0, 0, _OFFSET_MAX)
-        query = JobQuery(states=_ENDED, limit=limit, offset=offset, whole=True)
+        query = JobQuery(states=_ENDED, limit=limit, offset=offset, is_whole=True)
         jobs = await _read_jobs(self.reader, caller, query)
         return answer(HistoryV2(history=[history_v2_entry(job) for job in jobs]))
 
@@ -241,7 +241,7 @@ class HistoryHandlers(msgspec.Struct, frozen=True):
         limit = whole_number(request, "max_items", _HISTORY_LISTED, 1, JOBS_MAX)
         from_oldest = "offset" in request.query_params
         offset = whole_number(request, "offset", 0, 0, _OFFSET_MAX)
-        query = JobQuery(states=_ENDED, limit=limit, offset=offset, newest_first=not from_oldest, whole=True)
+        query = JobQuery(states=_ENDED, limit=limit, offset=offset, is_newest_first=not from_oldest, is_whole=True)
         jobs = await _read_jobs(self.reader, caller, query)
         in_order = sorted(jobs, key=lambda job: job.number)
         return answer({job.public_id: history_entry(job) for job in in_order})

@@ -147,7 +147,7 @@ ROUTES: Final = (
         "Cancel jobs by their ids, all that wait, or both",
         {200: Answer("What was deleted.", QueueChanged)},
         (400, 413),
-        body=Body(QueueChange, required=False),
+        body=Body(QueueChange, is_required=False),
         aliases=("/queue",),
     ),
     Route(
@@ -157,7 +157,7 @@ ROUTES: Final = (
         "Stop what is executed, or one job",
         {200: Answer("The jobs that are to stop.", Interrupted)},
         (400, 413),
-        body=Body(Interruption, required=False),
+        body=Body(Interruption, is_required=False),
         aliases=("/interrupt",),
     ),
     Route(
@@ -204,7 +204,7 @@ ROUTES: Final = (
         "Ask for jobs to be forgotten, which nothing comes of",
         {200: Answer("Nothing was deleted.", QueueChanged)},
         (400, 413),
-        body=Body(HistoryChange, required=False),
+        body=Body(HistoryChange, is_required=False),
         aliases=("/history",),
     ),
     Route(
@@ -256,7 +256,7 @@ ROUTES: Final = (
         },
         (400, 404, 416),
         (
-            Parameter("filename", "What the file is called.", required=True),
+            Parameter("filename", "What the file is called.", is_required=True),
             Parameter("type", "Which kind of file it is; `output` where it is absent."),
             Parameter("subfolder", "Is accepted and ignored."),
             Parameter("preview", "A small picture, as `webp;90` or `jpeg`."),
@@ -276,10 +276,10 @@ ROUTES: Final = (
         FILE_ANSWERS,
         (403, 404, 416),
         (
-            Parameter("expires", "Until when the link is good.", required=True),
-            Parameter("disposition", "Whether to show or to save.", required=True),
-            Parameter("name", "What the file is called.", required=True),
-            Parameter("signature", "What makes the link good.", required=True),
+            Parameter("expires", "Until when the link is good.", is_required=True),
+            Parameter("disposition", "Whether to show or to save.", is_required=True),
+            Parameter("name", "What the file is called.", is_required=True),
+            Parameter("signature", "What makes the link good.", is_required=True),
             *RANGE,
         ),
         access=Access.NOTHING,
@@ -459,7 +459,7 @@ ROUTES: Final = (
         {200: _KEPT},
         (400, *_NAMED, 409, 413),
         (_OVERWRITE, _FULL),
-        Body(Upload, _BYTES, required=False),
+        Body(Upload, _BYTES, is_required=False),
         aliases=("/userdata/{file:path}",),
     ),
     Route(

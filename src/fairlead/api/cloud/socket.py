@@ -221,8 +221,8 @@ class _Socket:
         if said.type == "feature_flags":
             await self._say([message("feature_flags", dict(self._features))])
             self._reading = Reading(
-                preview_metadata=said.data.get("supports_preview_metadata") is True,
-                text_metadata=said.data.get("supports_progress_text_metadata") is True,
+                reads_preview_metadata=said.data.get("supports_preview_metadata") is True,
+                reads_text_metadata=said.data.get("supports_progress_text_metadata") is True,
             )
 
     async def _say(self, said: Sequence[Payload]) -> None:

@@ -140,7 +140,7 @@ class HttpApi:
         except asyncio.CancelledError:
             if not started:
                 await self.refuse(scope, send, FaultError(STOPPED))
-        except Exception as error:  # noqa: BLE001 -- the caller learns what he may, the log everything
+        except Exception as error:  # noqa: BLE001 -- the caller learns little, the log everything
             if started or not isinstance(error, self._expected):
                 self._observe(UnexpectedError(f"answer {request_id}", error))
             if not started:

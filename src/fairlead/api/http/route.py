@@ -114,7 +114,7 @@ class Parameter(msgspec.Struct, frozen=True):
     summary: str
     type: Any = str
     where: Literal["query", "header", "path"] = "query"
-    required: bool = False
+    is_required: bool = False
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ class Body(msgspec.Struct, frozen=True):
 
     type: Any
     media_type: str = JSON
-    required: bool = True
+    is_required: bool = True
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -85,7 +85,7 @@ class JobCallers(msgspec.Struct, frozen=True):
         if self.self_hosted is not None:
             if self.self_hosted.admits(credential, scope):
                 caller = await self.authenticator.caller_of_workspace(self.self_hosted.workspace, _SUBJECT)
-                return replace(caller, unproven=credential is None)
+                return replace(caller, is_unproven=credential is None)
             if isinstance(credential, Token) and not self.authenticator.takes_tokens:
                 raise FaultError(Unauthorized("This is not a token that this service takes."))
         return self.authenticator.recall(credential) or await self.authenticator.authenticate(credential)

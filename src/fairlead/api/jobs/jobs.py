@@ -76,7 +76,7 @@ def read_submission(members: Members, key_fields: Sequence[str], idempotency_key
     return NewJob(
         workflow=_workflow(members),
         partner_key=_partner_key(body.get("extra_data", _ABSENT), key_fields),
-        strict=True,
+        is_strict=True,
         labels=_labels(body.get("metadata", _ABSENT)),
         idempotency_key=_idempotency_key(idempotency_key),
     )
@@ -160,7 +160,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
     lifetime: JobLifetime
     body_limit: int
     workflow_values: int
-    archive: bool = True
+    has_archive: bool = True
 
     async def submit_job(self, request: Request) -> Response:
         """`POST /jobs`: a job is durable when this answers (J-12)."""
@@ -174,7 +174,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
             raise malformed_body(error) from error
         del content  # the members hold all that is needed of it
         new = read_submission(members, self.key_fields, header(request.scope, b"idempotency-key"))
-        if new.labels and not self.archive:
+        if new.labels and not self.has_archive:
             raise NoLabelsError
         new = msgspec.structs.replace(new, placement=placement)
         job = await self.submissions.submit(caller, new)
@@ -183,7 +183,7 @@ class JobHandlers(msgspec.Struct, frozen=True):
     async def list_jobs(self, request: Request) -> Response:
         """`GET /jobs`: a page of the workspace's jobs, the newest first (J-01)."""
         caller = caller_of(request)
-        if not self.archive:
+        if not self.has_archive:
             raise NoListError
         query, address = read_list_query(request.scope["query_string"]), address_of(request.scope)
         if address is not None:

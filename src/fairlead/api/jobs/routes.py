@@ -239,7 +239,7 @@ ROUTES: Final = (
         "Publish a release of a deployment",
         {201: Answer("The release, which serves once it is prepared.", ReleaseShown)},
         (413, 422, 501),
-        body=Body(NewRelease, required=False),
+        body=Body(NewRelease, is_required=False),
         access=Access.OPENED,
     ),
     Route(

@@ -98,7 +98,7 @@ HEADERS: Final[Mapping[str, HeaderShown]] = MappingProxyType(
 
 def apis(served: Served) -> Sequence[Api]:
     """Every API that an installation has."""
-    workflows = _workflow_apis() if served.workflows else ()
+    workflows = _workflow_apis() if served.serves_workflows else ()
     return (router.API, *workflows, registry_api(served.registry_prefix), ADMIN_API, service.API)
 
 
@@ -179,7 +179,7 @@ class _Writer:
             written["parameters"] = [self._parameter(parameter) for parameter in parameters]
         if (body := route.body) is not None:
             content = {body.media_type: {"schema": self._schemas[id(body.type)]}}
-            written["requestBody"] = {"required": body.required, "content": content}
+            written["requestBody"] = {"required": body.is_required, "content": content}
         return {**written, "responses": self._responses(api, route), "security": self._security(route.access)}
 
     def errors(self, api: Api) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -197,7 +197,7 @@ class _Writer:
         return {
             "name": parameter.name,
             "in": parameter.where,
-            "required": parameter.required or parameter.where == "path",
+            "required": parameter.is_required or parameter.where == "path",
             "description": parameter.summary,
             "schema": self._schemas[id(parameter.type)],
         }
@@ -230,7 +230,7 @@ class _Writer:
             case Access.CREDENTIAL | Access.BODY:
                 return _EITHER
             case Access.OPENED:
-                return (*_EITHER, {}) if self._served.open_jobs else _EITHER
+                return (*_EITHER, {}) if self._served.has_open_jobs else _EITHER
             case Access.TOKEN:
                 return ({"token": ()},)
             case Access.MEMBER:

@@ -16,8 +16,8 @@ class Served(msgspec.Struct, frozen=True):
 
     names: HeaderNames
     version: str
-    workflows: bool = True
-    open_jobs: bool = False
+    serves_workflows: bool = True
+    has_open_jobs: bool = False
     registry_prefix: str = ""
 
 

@@ -224,9 +224,9 @@ def queue_query(query: bytes, native_aliases: Collection[str]) -> RouteOptions:
     if "fallback_provider" in parameters:
         raise FaultError(InvalidInput("A queued run does not fall back: leave out fallback_provider."))
     options = read_route_options(query, native_aliases)
-    has_own_form = options.strict and options.provider is not None
-    reject = options.reject_unknown and not has_own_form
-    return RouteOptions(options.provider, options.strict, fallback=False, reject_unknown=reject)
+    has_own_form = options.is_strict and options.provider is not None
+    reject = options.rejects_unknown and not has_own_form
+    return RouteOptions(options.provider, options.is_strict, may_fall_back=False, rejects_unknown=reject)
 
 
 def webhook_of(query: bytes) -> str | None:
@@ -282,9 +282,9 @@ def read_route_options(query: bytes, native_aliases: Collection[str]) -> RouteOp
     provider = parameters.get("model_provider")
     return RouteOptions(
         provider=None if provider is None or provider in native_aliases else provider,
-        strict=said.get("strict_mode", False),
-        fallback=parameters.get("fallback_provider") != "false",
-        reject_unknown=said.get("reject_unknown_fields", False),
+        is_strict=said.get("strict_mode", False),
+        may_fall_back=parameters.get("fallback_provider") != "false",
+        rejects_unknown=said.get("reject_unknown_fields", False),
     )
 
 

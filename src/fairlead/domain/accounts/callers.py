@@ -87,10 +87,10 @@ class RateLimit(msgspec.Struct, frozen=True):
 class Caller(msgspec.Struct, frozen=True):
     """An authenticated caller: the workspace that pays, the credential that was used, and what both allow.
 
-    `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
+    `gates` holds only the switches that differ from ON; `is_exhausted` is a hint that a prepaid workspace had nothing
     left when it was read, to be confirmed before it is used; `own_keys` names the providers for which the workspace has
     stored a key of its own. `single_sign_on` is the rule for the key that was used; a token has passed it already.
-    One that is `unproven` has shown no credential, and acts for its workspace because its API is open.
+    One that is `is_unproven` has shown no credential, and acts for its workspace because its API is open.
     `token_kind` is the kind of token that was used, None for a key. `role` is that of a member in a session; None for
     keys and tokens, which may do everything that callers may. One that `is_suspended` may begin nothing. `subscription`
     is the tier of the workspace.
@@ -104,10 +104,10 @@ class Caller(msgspec.Struct, frozen=True):
     credential_models: Patterns = Patterns()
     providers: Patterns = Patterns()
     gates: Mapping[str, Gate] = msgspec.field(default_factory=dict)
-    exhausted: bool = False
+    is_exhausted: bool = False
     own_keys: frozenset[str] = frozenset()
     single_sign_on: SingleSignOn | None = None
-    unproven: bool = False
+    is_unproven: bool = False
     token_kind: TokenKind | None = None
     role: Role | None = None
     is_suspended: bool = False
@@ -138,7 +138,7 @@ class Caller(msgspec.Struct, frozen=True):
         None without a credential, and for a token that is limited to some models, because the limit would not be
         remembered.
         """
-        is_whole = not self.unproven and self.credential_models.allowed is None
+        is_whole = not self.is_unproven and self.credential_models.allowed is None
         return self.key_id or (self.workspace_id if is_whole else None)
 
     def may_run(self, model_id: str) -> bool:

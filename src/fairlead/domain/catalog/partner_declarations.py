@@ -56,14 +56,14 @@ class Found(enum.StrEnum):
 class Media(msgspec.Struct, frozen=True, omit_defaults=True):
     """How pictures, sounds and clips are put into a body: their spelling, how many, as which kind of mask.
 
-    `longest` bounds the spelled text in characters; where `or_link`, what is longer goes as a link.
+    `longest` bounds the spelled text in characters; where `may_be_link`, what is longer goes as a link.
     """
 
     spelling: Spelling
     most: int = 1
     mask: MaskColour | None = None
     longest: int | None = None
-    or_link: bool = False
+    may_be_link: bool = False
 
 
 class NodeInput(msgspec.Struct, frozen=True, omit_defaults=True):

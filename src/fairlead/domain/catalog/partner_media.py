@@ -51,7 +51,7 @@ def media_field(name: str, at: Pointer, schema: Mapping[str, object], *, is_requ
         most=1 if kind in ("VIDEO", "AUDIO", "IMAGE,VIDEO") else most or 1,
         mask=_mask(schema, leaf) if kind == "MASK" else None,
         longest=longest if isinstance(longest, int) and spelling is not Spelling.LINK else None,
-        or_link="http" in str(leaf.get("pattern", "")),
+        may_be_link="http" in str(leaf.get("pattern", "")),
     )
     words = schema.get("description") or leaf.get("description")
     return NodeInput(

@@ -145,7 +145,7 @@ def _socket(
     name: str, type_: str, at: Pointer, template: Mapping[str, object], value_at: str, spelling: Spelling, most: int = 0
 ) -> NodeInput:
     many = _IMAGES_MAX if type_ == "IMAGE" and name.startswith(("reference", "image")) else 1
-    media = Media(spelling, most or many, or_link=spelling is Spelling.DATA_URI)
+    media = Media(spelling, most or many, may_be_link=spelling is Spelling.DATA_URI)
     return NodeInput(name, type_, as_text(at), {}, True, template, value_at, media)  # noqa: FBT003 -- is_optional
 
 

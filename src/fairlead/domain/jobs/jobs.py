@@ -13,8 +13,8 @@ class NewJob(msgspec.Struct, frozen=True):
     """A workflow as a caller submits it to any of the APIs.
 
     `workflow` is the graph and `extra` the data sent with it, without keys; both are JSON objects. `partner_key` is the
-    key that pays for partner nodes, as it was sent. `chosen_id` is the public id the caller chose, `targets` the output
-    nodes he wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are stored
+    key that pays for partner nodes, as it was sent. `chosen_id` is the public id the caller chose, `targets` are the
+    wanted output nodes, None for all. One that `is_strict` is refused if any output cannot be made. `labels` are stored
     unchanged. With an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it
     names by id. With a `placement` it was sent to a deployment.
     """
@@ -24,7 +24,7 @@ class NewJob(msgspec.Struct, frozen=True):
     partner_key: str | None = None
     chosen_id: str | None = None
     targets: Sequence[str] | None = None
-    strict: bool = False
+    is_strict: bool = False
     labels: Mapping[str, str] = {}
     idempotency_key: str | None = None
     files: Sequence[str] = ()
@@ -110,14 +110,17 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class JobQuery(msgspec.Struct, frozen=True):
-    """A query for jobs of a workspace. `after` is the number of the job after which to go on."""
+    """A query for jobs of a workspace.
+
+    `after` is the number of the job after which it continues. If it `is_whole`, jobs are read with their documents.
+    """
 
     states: frozenset[JobState] | None = None
     limit: int = 100
     offset: int = 0
-    newest_first: bool = True
+    is_newest_first: bool = True
     after: int | None = None
-    whole: bool = False
+    is_whole: bool = False
 
 
 class LiveJob(msgspec.Struct, frozen=True):

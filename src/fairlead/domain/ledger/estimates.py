@@ -99,7 +99,7 @@ def _least_of(line: Line, asked: Pricing) -> int:
     """The price of a component where the partner makes what was asked for, at the lowest price that can apply."""
     component = line.component
     wanted = None if component.requested is None or asked.is_strict else component.requested
-    is_asked_for = component.measured is None or (wanted is not None and not wanted.bound)
+    is_asked_for = component.measured is None or (wanted is not None and not wanted.is_bound)
     quantity = line.quantity if is_asked_for else min(component.at_least or Decimal(0), line.quantity)
     cheapest = min((line.price, *(part.price for part in component.parts)))
     factor = line.factor

@@ -54,29 +54,29 @@ class Factor(msgspec.Struct, frozen=True):
 class Requested(msgspec.Struct, frozen=True):
     """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present.
 
-    `plus` are further products that are added. `bound`: it is only an upper bound, such as a limit on output tokens.
+    `plus` are further products that are added. `is_bound`: it is only an upper bound, such as a limit on output tokens.
     """
 
     product: tuple[Factor, ...]
     scale: Decimal = _ONE
     unless: Pointer | None = None
-    bound: bool = False
+    is_bound: bool = False
     plus: tuple["Requested", ...] = ()
 
 
 class Measured(msgspec.Struct, frozen=True):
     """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
 
-    `plus` are places of further numbers that are added where present. `counted`: the values at that place are counted,
-    instead of reading a number. `capped`: the number is only valid up to what was held, so a larger one does not mean
-    that the partner made more than was asked.
+    `plus` are places of further numbers that are added where present. `is_counted`: the values at that place are
+    counted, instead of reading a number. `is_capped`: the number is only valid up to what was held, so a larger one
+    does not mean that the partner made more than was asked.
     """
 
     answer: Pointer | None = None
     header: str | None = None
     scale: Decimal = _ONE
-    counted: bool = False
-    capped: bool = False
+    is_counted: bool = False
+    is_capped: bool = False
     plus: tuple[Pointer, ...] = ()
 
 
@@ -140,8 +140,8 @@ class Component:
     """One line of a card: `price` (10^-8 dollars) for each unit of a quantity of at most `at_most` units.
 
     The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up to
-    whole units where `whole` says so. `at_least` is the estimate's lowest number of units where the body does not ask
-    for one; None where it cannot be known before. `parts` of the measured quantity have prices of their own.
+    whole units if it `is_whole`. `at_least` is the estimate's lowest number of units where the body does not ask for
+    one; None where it cannot be known before. `parts` of the measured quantity have prices of their own.
     """
 
     unit: str
@@ -151,7 +151,7 @@ class Component:
     measured: Measured | None = None
     cases: tuple[Case, ...] = ()
     beyond: Decimal = Decimal(0)
-    whole: bool = False
+    is_whole: bool = False
     strict: StrictPointers | None = None
     at_least: Decimal | None = None
     parts: tuple[Part, ...] = ()
@@ -323,7 +323,7 @@ def charge(held: Quote, answer: object, headers: Mapping[str, str]) -> Charge:
             continue
         due = _due(line, answer, headers)
         amount += min(due, line.held)
-        if due > line.held and not (component.measured is not None and component.measured.capped):
+        if due > line.held and not (component.measured is not None and component.measured.is_capped):
             beyond += due - line.held
     return Charge(amount, amount + beyond)
 
@@ -381,7 +381,7 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
                 return None
             product *= number
         total += product * one.scale
-    if component.beyond or component.whole:
+    if component.beyond or component.is_whole:
         total = billable(component, total)
     return min(total, component.at_most)
 
@@ -413,7 +413,7 @@ def _measured_quantity(
     component: Component, measured: Measured, answer: object, headers: Mapping[str, str]
 ) -> Decimal | int | None:
     """The quantity the partner reports; None where it reports none."""
-    if measured.counted and answer is not None:
+    if measured.is_counted and answer is not None:
         return billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale)
     found = first(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
     number = _number(found)
@@ -422,13 +422,13 @@ def _measured_quantity(
     for place in measured.plus:
         number += _number(first(answer, place)) or 0
     quantity = number * measured.scale
-    return billable(component, quantity) if component.beyond or component.whole else quantity
+    return billable(component, quantity) if component.beyond or component.is_whole else quantity
 
 
 def billable(component: Component, quantity: Decimal) -> Decimal:
     """The units of a quantity that are paid for."""
     left = max(quantity - component.beyond, Decimal(0)) if component.beyond else quantity
-    return left.to_integral_value(ROUND_CEILING) if component.whole else left
+    return left.to_integral_value(ROUND_CEILING) if component.is_whole else left
 
 
 def _number(value: object) -> Decimal | int | None:

@@ -159,7 +159,7 @@ class Settlement(msgspec.Struct, frozen=True):
     attempt: int
     state: RunState
     charge: int
-    billed: bool
+    is_billed: bool
     reason: str
     rate_version: str
     finished_at: int

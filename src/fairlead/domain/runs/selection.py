@@ -24,23 +24,23 @@ class RouteOptions(msgspec.Struct, frozen=True):
     """The options of a run, from its address. `provider` None is native dispatch, however it was spelled."""
 
     provider: str | None = None
-    strict: bool = False
-    fallback: bool = True
-    reject_unknown: bool = False
+    is_strict: bool = False
+    may_fall_back: bool = True
+    rejects_unknown: bool = False
 
 
 class Selection(msgspec.Struct, frozen=True):
     """The leg that serves a run, those that may after it, and how.
 
-    `strict`: the body is in the provider's own form, and `operation` is what it means there. `byok`: with the caller's
-    own credential, unbilled (R-17).
+    `is_strict`: the body is in the provider's own form, and `operation` is what it means there. `is_byok`: with the
+    caller's own credential, unbilled (R-17).
     """
 
     leg: Leg
     operation: Operation
     fallbacks: tuple[Leg, ...] = ()
-    strict: bool = False
-    byok: bool = False
+    is_strict: bool = False
+    is_byok: bool = False
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def select(facts: Facts, is_ready: Callable[[str], bool]) -> Selection:
     byok = native.provider in facts.caller.own_keys
     if options.provider is None:
         fallbacks = () if byok or len(model.legs) == 1 else _fallbacks(facts, native, is_ready)
-        return Selection(native, facts.operation, fallbacks, byok=byok)
+        return Selection(native, facts.operation, fallbacks, is_byok=byok)
     for check in REFUSALS:
         if fault := check(facts):
             raise FaultError(fault)
@@ -78,13 +78,13 @@ def select(facts: Facts, is_ready: Callable[[str], bool]) -> Selection:
         return Selection(leg, facts.operation, _fallbacks(facts, leg, is_ready))
     if leg.strict is None:
         raise FaultError(InvalidInput(f"{options.provider[:64]} takes no bodies in its own form for {model.id}."))
-    return Selection(leg, leg.strict.operation(facts.body), strict=True)
+    return Selection(leg, leg.strict.operation(facts.body), is_strict=True)
 
 
 def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tuple[Leg, ...]:
     """The other legs that may serve a run after the first has failed (R-14); none where fallback is inert."""
     options = facts.options
-    if not options.fallback or options.strict or facts.operation.is_edit:
+    if not options.may_fall_back or options.is_strict or facts.operation.is_edit:
         return ()
     return tuple(
         leg
@@ -99,7 +99,7 @@ def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tup
 
 def _is_strict(facts: Facts, leg: Leg) -> bool:
     """Whether the body is in the form of a leg's provider; the native leg takes native bodies in any mode."""
-    return facts.options.strict and leg is not facts.model.native
+    return facts.options.is_strict and leg is not facts.model.native
 
 
 def _refuse_unregistered(facts: Facts) -> Fault | None:

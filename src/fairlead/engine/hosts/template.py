@@ -65,7 +65,7 @@ class Template:
     """
 
     def __init__(self, server: int, forks: int, become: Become) -> None:
-        """Take over the process, whose sockets have some numbers."""
+        """Take over the process; `server` and `forks` are the numbers of its sockets."""
         self._become_host = become
         self._host: Serves | None = None
         self._packs: Sequence[str] = ()
@@ -178,7 +178,7 @@ class Template:
             os._exit(0)  # without a server there is nothing to go on
 
     def _bytes_of(self, length: int) -> bytes:
-        """So many bytes, or fewer at the end. Nothing is read ahead, because a host reads on by other means."""
+        """`length` bytes, or fewer at the end. Nothing is read ahead, because a host reads on by other means."""
         content = bytearray()
         while len(content) < length:
             piece = self._server.recv(min(length - len(content), _PIECE))

@@ -88,7 +88,7 @@ class Interface:
 def spec_of(declared: Declared) -> list[object]:
     """A declared input as editors read it: its type, or the list of its choices, and its options."""
     type_: object = declared.type if declared.choices is None else list(declared.choices)
-    return [type_] if declared.bare else [type_, dict(declared.options)]
+    return [type_] if declared.is_bare else [type_, dict(declared.options)]
 
 
 def select_named(

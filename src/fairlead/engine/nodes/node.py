@@ -31,7 +31,7 @@ class Declared(msgspec.Struct, frozen=True):
     type: str
     options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     choices: tuple[object, ...] | None = None
-    bare: bool = False
+    is_bare: bool = False
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ def socket(type_: str, **options: object) -> Declared:
 
 def bare_socket(type_: str) -> Declared:
     """The same, as older nodes declare it: without options."""
-    return Declared(type_, bare=True)
+    return Declared(type_, is_bare=True)
 
 
 def integer(default: int | None = None, low: int | None = None, high: int | None = None, **options: object) -> Declared:
@@ -150,7 +150,7 @@ def combo(*choices: object, **options: object) -> Declared:
 
 def old_combo(*choices: object, **options: object) -> Declared:
     """One of some choices, as older nodes declare it: its type is the list itself."""
-    return Declared("COMBO", options, tuple(choices), bare=not options)
+    return Declared("COMBO", options, tuple(choices), is_bare=not options)
 
 
 def node(

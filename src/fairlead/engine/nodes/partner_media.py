@@ -46,7 +46,7 @@ def encode_media(input_: NodeInput, value: object) -> list[str]:
         text = base64.b64encode(content).decode()
         uri = f"data:{type_};base64,{text}"
         plain = uri if media.spelling is Spelling.DATA_URI else text
-        if media.spelling is Spelling.LINK or (media.or_link and _is_longer(plain, media.longest)):
+        if media.spelling is Spelling.LINK or (media.may_be_link and _is_longer(plain, media.longest)):
             texts.append(LINK_WANTED + uri)
         else:
             texts.append(plain)

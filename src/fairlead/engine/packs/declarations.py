@@ -24,10 +24,10 @@ def declaration_of(spec: object) -> Declared:
     options = spec[1] if len(spec) > 1 and isinstance(spec[1], Mapping) else {}
     plain_options = {str(name): plain(value) for name, value in options.items()}
     if isinstance(spec[0], str):
-        return Declared(type_name(spec[0]), plain_options, bare=len(spec) == 1)
+        return Declared(type_name(spec[0]), plain_options, is_bare=len(spec) == 1)
     if not isinstance(spec[0], Iterable):
         raise BadClassError(f"{spec[0]!r:.100} is not a type of an input")
-    return Declared("COMBO", plain_options, tuple(plain(choice) for choice in spec[0]), bare=len(spec) == 1)
+    return Declared("COMBO", plain_options, tuple(plain(choice) for choice in spec[0]), is_bare=len(spec) == 1)
 
 
 def inputs_of(sections: Mapping[str, Any]) -> tuple[Input, ...]:

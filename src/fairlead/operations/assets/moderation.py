@@ -50,7 +50,7 @@ class Moderation:
         except NoVerdictError as error:
             self._observe(ModerationFailed(workspace_id, question.hash, str(error)))
             raise FaultError(ServiceUnavailable("Files cannot be taken in right now.")) from error
-        if verdict.blocked:
+        if verdict.is_blocked:
             self._refuse(workspace_id, question.hash, verdict.reason)
 
     def _refuse(self, workspace_id: str, digest: str, reason: str | None) -> None:

@@ -51,12 +51,12 @@ class Rendering(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A request for a file. `whole` asks for the bytes instead of a link; `rendering` is None for the file as it is."""
+    """A request for a file; `is_whole` for its bytes instead of a link. `rendering` is None for the file as it is."""
 
     filename: str
     kind: str = "output"
     rendering: Rendering | None = None
-    whole: bool = False
+    is_whole: bool = False
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ class FileViews:
         channel was asked for.
         """
         file = await self._file(caller, wanted.filename, wanted.kind)
-        if wanted.whole:
+        if wanted.is_whole:
             await self._check(file)
             return self._serve(file, file.blob, file.size, file.content_type, file.name)
         if wanted.rendering is None or not (

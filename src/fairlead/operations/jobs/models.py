@@ -47,7 +47,7 @@ from fairlead.providers.exchange import Exchange
 T = TypeVar("T")
 
 INTERRUPTED: Final = "InterruptedByCallerError"
-_WITHOUT_FALLBACK: Final = RouteOptions(fallback=False)
+_WITHOUT_FALLBACK: Final = RouteOptions(may_fall_back=False)
 _LOOK_SECONDS: Final = 0.25
 """How often it is checked in memory whether a job was cancelled."""
 _PAUSE_FIRST: Final = 0.5

@@ -160,7 +160,7 @@ class Submitter:
             raise callbacks.unanswered
         if isinstance(found, Refused):
             raise JobFaultError(_invalid(found.error, found.node_errors, callbacks))
-        if new.strict and found.node_errors != _NO_ERRORS:
+        if new.is_strict and found.node_errors != _NO_ERRORS:
             raise JobFaultError(_invalid(_LEFT_OUT, found.node_errors, callbacks))
         return found
 
@@ -173,7 +173,7 @@ class Submitter:
             payer = await self._authenticator.authenticate(ApiKey(new.partner_key))
         if payer.payer_id is None:
             raise JobFaultError(BadSubmission("partner_key_missing", _NO_KEY.format(field=self._key_field)))
-        if payer.exhausted:
+        if payer.is_exhausted:
             raise FaultError(InsufficientCredits(available=0))
         return payer
 

@@ -36,7 +36,7 @@ class ArchiveProof(msgspec.Struct, frozen=True):
     strange_files: list[str]
 
     @property
-    def clean(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether the archives are right. An unknown file is no error: an interrupted command leaves one."""
         return not self.findings
 

@@ -59,7 +59,7 @@ class Moved(msgspec.Struct, frozen=True):
     """How much an archive has moved out of the database."""
 
     archive: Archive
-    resumed: bool
+    was_resumed: bool
 
 
 class Archiver:
@@ -141,14 +141,14 @@ class Archiver:
         if not newest or newest[0].finished_at is not None:
             return 0
         moved = await self._move(newest[0])
-        self._tell(Moved(newest[0], resumed=True))
+        self._tell(Moved(newest[0], was_resumed=True))
         return moved
 
     async def _archive_all(self, before: int) -> int:
         moved, after = 0, ""
         while (archive := await self._write(before, after)) is not None:
             moved += await self._move(archive)
-            self._tell(Moved(archive, resumed=False))
+            self._tell(Moved(archive, was_resumed=False))
             after = archive.last_run
         return moved
 

@@ -31,7 +31,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     lost: list[dict[str, object]]
 
     @property
-    def clean(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether the books are right. Lost runs are listed, but are no disagreement: their holds were voided."""
         return not self.disagreements
 

@@ -115,7 +115,7 @@ class Queued(msgspec.Struct, frozen=True):
     position: int | None = None
     plan: LegPlan | None = None
     asked: Pricing | None = None
-    byok: bool = False
+    is_byok: bool = False
     pool: str = ""
 
     @property
@@ -180,7 +180,7 @@ class Admitter:
         """A run that asks about the work of an earlier one, at the partner that has it; FaultError."""
         leg = run.model.leg(earlier.provider)
         plan = None if leg is None else plan_leg(run.request, leg, self._clock.today())
-        if plan is None or run.key is None or run.selection.byok != earlier.byok:
+        if plan is None or run.key is None or run.selection.is_byok != earlier.byok:
             return Answer(Failed(ProviderTimeout(Upstream(earlier.work.status))), None, is_replay=True)
         key = msgspec.structs.replace(run.key, expires_at=earlier.expires_at)
         run = msgspec.structs.replace(run, plan=plan, key=key, work=earlier.work)
@@ -202,7 +202,7 @@ class Admitter:
         match await self._write(run, call.caller, ticket, None, _UNCONFIRMED):
             case Enqueued(position):
                 pool = self._pool(run, call.caller)
-                return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok, pool)
+                return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.is_byok, pool)
             case KeyUsed(run_id):
                 return Queued(run_id)
             case verdict if is_fault(verdict):
@@ -238,8 +238,8 @@ class Admitter:
             created_at=self._clock.now_ms(),  # after the blob: an old time would make it a stray
             request=kept,
             operation=request.asked.operation,
-            strict=run.selection.strict,
-            byok=run.selection.byok,
+            strict=run.selection.is_strict,
+            byok=run.selection.is_byok,
             key=run.key,
             least=plan.quote.least,
             dropped=dropped_json(plan.dropped) if plan.dropped else None,
@@ -261,12 +261,14 @@ class Admitter:
         caller, model, content = call.caller, call.model, command.content
         if caller.rate_limits:
             self._windows.count_run(caller.rate_limits, model.id)
-        if caller.exhausted and not _is_unpaid(call) and not await self._is_replay(command):
+        if caller.is_exhausted and not _is_unpaid(call) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
         body = await self.checks.check_content(call, content, self._exchange.configured.__contains__)
         read, selection, asked = body.read, body.selection, body.asked
-        request = Request(command.run_id, model, selection.operation.name, content, asked, selection.byok, read.large)
-        leg, within_reach = selection.leg, self._exchange.addressed if selection.byok else self._exchange.configured
+        request = Request(
+            command.run_id, model, selection.operation.name, content, asked, selection.is_byok, read.large
+        )
+        leg, within_reach = selection.leg, self._exchange.addressed if selection.is_byok else self._exchange.configured
         if leg.provider not in within_reach:
             leg, fallbacks = self._first_of(selection, within_reach)
             selection = msgspec.structs.replace(selection, fallbacks=fallbacks)
@@ -287,7 +289,7 @@ class Admitter:
             key=command.key,
             base_url=command.base_url,
             traceparent=command.traceparent,
-            credential=await self._own(caller, plan) if selection.byok else None,
+            credential=await self._own(caller, plan) if selection.is_byok else None,
             api_key_id=caller.key_id,
         )
 

@@ -52,7 +52,7 @@ class Served(msgspec.Struct, frozen=True):
     charge: int
     has_fallen_back: bool = False
     events: tuple[RunEntry, ...] = ()
-    billed: bool = False
+    is_billed: bool = False
 
 
 class SupersededError(Exception):
@@ -261,7 +261,7 @@ class Dispatcher:
             elif model.assets.at:
                 outcome = await self._with_links(run, plan, outcome)
         charged = min(plan.quote.amount, due.amount)
-        return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), billed=True)
+        return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), is_billed=True)
 
     def _note_more(self, context: _RunContext, plan: LegPlan, due: Charge) -> None:
         """Observe that a partner reports more than was held, at our expense, and keep that for the statement."""
@@ -285,7 +285,7 @@ class Dispatcher:
 
     async def _translate_back(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result in the model's own form (R-12); unchanged in strict mode, or if it cannot be translated."""
-        if run.selection.strict or plan.leg.translation is None:
+        if run.selection.is_strict or plan.leg.translation is None:
             return outcome
         native = translate_back(plan.leg.translation, outcome.answer)
         if native is None:

@@ -56,7 +56,7 @@ class Estimator:
         if queued.plan is None or queued.asked is None or refuse_gate(caller, ESTIMATE_GATE, "") is not None:
             return None
         card = queued.plan.quote.card
-        found = estimate_queued(card, queued.asked, self._clock.today(), byok=queued.byok)
+        found = estimate_queued(card, queued.asked, self._clock.today(), byok=queued.is_byok)
         return self._quote(found, queued.plan.provider, model, card)
 
     def _quote(self, found: Estimate, provider: str, model: Model, card: RateCard) -> Quoted:

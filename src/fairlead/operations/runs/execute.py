@@ -148,7 +148,7 @@ class Executor:
             has_fallen_back = served.has_fallen_back and isinstance(served.outcome, Completed)
             answer = Answer(
                 outcome=served.outcome,
-                charge=None if run.selection.byok else served.charge,
+                charge=None if run.selection.is_byok else served.charge,
                 fallback_provider=served.plan.provider if has_fallen_back else None,
                 dropped=served.plan.dropped if isinstance(served.outcome, Completed) else (),
             )
@@ -269,7 +269,7 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         attempt=run.attempt,
         state=state,
         charge=served.charge,
-        billed=served.billed,
+        is_billed=served.is_billed,
         reason=reason,
         rate_version=served.plan.quote.card.label,
         finished_at=now,

@@ -99,14 +99,14 @@ class CallChecks:
         body = read.value if schema is None or not schema.declares_model else completed_body(model, read.value)
         operation = model.only or model.operation(body)
         selection = select(Facts(caller, model, options, operation, self._alternates, read.value), is_ready)
-        if selection.strict:
+        if selection.is_strict:
             check_strict_body(selection.leg, read.value)
         # To say that a body is valid is much cheaper than to list what is wrong, and nearly every body is.
         elif schema is not None and (schema.declares_model or not is_small or not schema.is_valid(body)):
             check_body(model, schema, body, read.violations)
-        if options.reject_unknown:
+        if options.rejects_unknown:
             check_unknown(model, body)
-        if selection.strict:
+        if selection.is_strict:
             asked = Pricing(read.value, size=len(content), operation=selection.operation.name, is_strict=True)
         else:
             draft = None if model.draft_of is None else model.draft(body)
@@ -215,7 +215,7 @@ class Request(msgspec.Struct, frozen=True):
     operation: str
     content: bytes
     asked: Pricing
-    byok: bool = False
+    is_byok: bool = False
     large: LargeDocument | None = None
 
 
@@ -231,7 +231,7 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
     asked = request.asked
     body, dropped = _body(request, leg)
     price = quote_strict if asked.is_strict else quote
-    priced = _unpaid(card) if request.byok else price(card, asked)
+    priced = _unpaid(card) if request.is_byok else price(card, asked)
     return LegPlan(leg, call, leg.names[request.operation], body, priced, dropped)
 
 

@@ -46,7 +46,7 @@ def apply(policy: Policy) -> Report:
         _try(SECCOMP, lambda: _filter(policy)),
         Mechanism(LIMITS, limited),
     ]
-    is_closed = policy.network or next(one for one in found if one.name == SECCOMP).is_held
+    is_closed = policy.allows_network or next(one for one in found if one.name == SECCOMP).is_held
     return _require(policy, Report([*found, Mechanism(NETWORK, network, is_held=is_closed)]))
 
 
@@ -92,7 +92,7 @@ def _refuse_threads() -> None:
 
 
 def _network(policy: Policy) -> str:
-    if policy.network:
+    if policy.allows_network:
         return "granted by the settings"
     obstacle = privileges.leave_network()
     return "no sockets, a network of its own" if obstacle is None else f"no sockets; no namespace: {obstacle}"
@@ -108,7 +108,7 @@ def _landlock(policy: Policy) -> str:
     version = min(landlock.landlock_version(), policy.landlock_version_max)
     if version < 1:
         raise OSError(_NO_LANDLOCK)
-    return landlock.restrict(rules_of(policy), version, network=policy.network)
+    return landlock.restrict(rules_of(policy), version, network=policy.allows_network)
 
 
 def _filter(policy: Policy) -> str:

@@ -51,7 +51,7 @@ class ControlGroup:
         (self.folder / "cgroup.kill").write_text("1", "utf-8")
 
     @property
-    def ran_out_of_memory(self) -> bool:
+    def has_run_out_of_memory(self) -> bool:
         """Whether the system has killed a process of it because its memory was used up."""
         with suppress(OSError, ValueError):
             events = dict(line.split() for line in (self.folder / "memory.events").read_text("utf-8").splitlines())

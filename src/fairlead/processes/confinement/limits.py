@@ -57,7 +57,7 @@ def keep_orphans() -> None:
 
 
 def _threads_of(user: int) -> int:
-    """How many threads a user has: the system counts them all against the bound of any of his processes."""
+    """How many threads a user has: the system counts them all against the bound of any process of that user."""
     count = 0
     for folder in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError):  # it has just ended

@@ -84,7 +84,7 @@ def python_paths() -> Iterator[str]:
 
 def readable_paths(policy: Policy) -> Sequence[str]:
     """Everything below which files can be read under a policy, except what is also writable."""
-    of_network = _OF_NETWORK if policy.network else ()
+    of_network = _OF_NETWORK if policy.allows_network else ()
     processes = _PROCESSES if policy.is_forked else _OWN
     fixed = (*_PROGRAMS, *_LIBRARIES, *_DATA, *_CONFIGURATION, *of_network, *_MACHINE, processes)
     return tuple(dict.fromkeys((*fixed, *python_paths(), *policy.readable)))

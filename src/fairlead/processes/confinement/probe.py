@@ -44,7 +44,7 @@ def with_filter(policy: Policy, *, shared_memory: bool) -> Policy:
     """A policy with the filter of system calls that this machine's Landlock asks for. ConfinementError for none."""
     version = min(landlock.landlock_version(), policy.landlock_version_max)
     compiled = syscall_filter(
-        network=policy.network,
+        network=policy.allows_network,
         shared_memory=shared_memory,
         signals=landlock.governs_signals(version),
         truncate=landlock.governs_truncate(version),

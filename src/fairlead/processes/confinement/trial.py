@@ -87,7 +87,7 @@ def _attempts(trial: Trial) -> Sequence[tuple[str, str, Callable[[], bool]]]:
         (NETWORK, "connect to a Unix socket", lambda: _connects(socket.AF_UNIX, trial.socket)),
         (NETWORK, "listen to the network", lambda: _works(lambda: _raw().close())),
     ]
-    if not trial.policy.network:
+    if not trial.policy.allows_network:
         address = "127.0.0.1", trial.port
         attempts.append((NETWORK, "connect to a port", lambda: _connects(socket.AF_INET, address)))
     if not trial.may_share:

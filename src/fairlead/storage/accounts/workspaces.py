@@ -403,7 +403,7 @@ def _caller(
         credential_models=models,
         providers=_patterns(row["providers"]),
         gates=_gates(row["gates"]),
-        exhausted=prepaid and row["balance"] - row["held"] <= 0,
+        is_exhausted=prepaid and row["balance"] - row["held"] <= 0,
         own_keys=frozenset(row["own_keys"].split(_SEPARATOR)) if row["own_keys"] else frozenset(),
         single_sign_on=single_sign_on,
         token_kind=token_kind,

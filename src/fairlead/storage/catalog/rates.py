@@ -177,7 +177,7 @@ def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Comp
         measured=None if read.measured is None else _read_measured(read.measured),
         cases=tuple(_case(case) for case in read.cases),
         beyond=Decimal(read.beyond),
-        whole=read.whole,
+        is_whole=read.whole,
         strict=None if read.strict is None else _strict(read.strict, at_most),
         at_least=None if least is None else Decimal(least),
         parts=tuple(_part(one) for one in read.parts),
@@ -223,7 +223,7 @@ def _read_requested(read: _RequestedFile | _StrictQuantityFile | _ProductFile) -
         product=tuple(_factor(entry) for entry in read.product),
         scale=Decimal(read.scale),
         unless=_pointer(read.unless),
-        bound=isinstance(read, _RequestedFile) and read.bound,
+        is_bound=isinstance(read, _RequestedFile) and read.bound,
         plus=tuple(_read_requested(one) for one in read.plus) if isinstance(read, _RequestedFile) else (),
     )
 
@@ -248,8 +248,8 @@ def _read_measured(read: _MeasuredFile) -> Measured:
         answer=_pointer(read.answer or read.count),
         header=None if read.header is None else read.header.lower(),
         scale=Decimal(read.scale),
-        counted=read.count is not None,
-        capped=read.capped,
+        is_counted=read.count is not None,
+        is_capped=read.capped,
         plus=tuple(parse_pointer(place) for place in read.plus),
     )
 

@@ -134,13 +134,13 @@ def live_jobs(connection: Connection, workspace_id: str, limit: int, *, whole: b
 
 def find_jobs(connection: Connection, workspace_id: str, query: JobQuery) -> Sequence[Job]:
     """The jobs of a workspace that a query asks for."""
-    statement = select(*(_WHOLE if query.whole else _BRIEF)).where(jobs.c.workspace_id == workspace_id)
+    statement = select(*(_WHOLE if query.is_whole else _BRIEF)).where(jobs.c.workspace_id == workspace_id)
     if query.states is not None:
         statement = statement.where(jobs.c.state.in_(sorted(query.states)))
     if query.after is not None:
-        beyond = jobs.c.number < query.after if query.newest_first else jobs.c.number > query.after
+        beyond = jobs.c.number < query.after if query.is_newest_first else jobs.c.number > query.after
         statement = statement.where(beyond)
-    order = jobs.c.number.desc() if query.newest_first else jobs.c.number
+    order = jobs.c.number.desc() if query.is_newest_first else jobs.c.number
     rows = connection.execute(statement.order_by(order).limit(query.limit).offset(query.offset)).mappings()
     return [_job(row) for row in rows]
 

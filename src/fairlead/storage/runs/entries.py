@@ -445,7 +445,7 @@ def _settle(batch: _Batch, entry: Settlement, booked: BookedRun) -> None:
     for one in entry.events:
         batch.events.append((entry.run_id, one.kind, one.attempt, one.detail, one.at))
     entered = (
-        entry.workspace_id, entry.run_id, 2, _POST if entry.billed else _VOID, -entry.charge, -booked.hold,
+        entry.workspace_id, entry.run_id, 2, _POST if entry.is_billed else _VOID, -entry.charge, -booked.hold,
         entry.reason, entry.rate_version, entry.finished_at,
     )  # fmt: skip
     batch.ledger.append(entered)

@@ -46,7 +46,7 @@ class Takers(msgspec.Struct, frozen=True):
     """What a server may take over: queued work of some pools, and synchronous runs."""
 
     pools: Sequence[str] = (DEFAULT_POOL,)
-    synchronous: bool = True
+    takes_synchronous: bool = True
 
 
 _ANY_TAKER: Final = Takers()
@@ -343,7 +343,7 @@ class WorkTable:
             return []
         values: dict[str, object] = {"owners": silent, "most": limit}
         if self._goes_on:
-            values |= {"pools": list(takers.pools), "synchronous": takers.synchronous}
+            values |= {"pools": list(takers.pools), "synchronous": takers.takes_synchronous}
         return [OwnedWork(*row) for row in connection.execute(self._of_owners, values)]
 
     def owners(self, connection: Connection) -> set[str]:
