@@ -102,6 +102,7 @@ class FairShares:
         try:
             await waiter
         except asyncio.CancelledError:
+            # It got a place in the same turn of the event loop in which it was cancelled.
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self.give_back(owner_id)
             else:
@@ -161,6 +162,7 @@ class FairShares:
         self._waiting += 1
         if self._waiting > self._waiting_max:
             most = max(len(owner.waiting) for owner in self._owners.values())
+            # Of several owners with the most, the one that has just come gives way.
             crowded = owner_id if len(owner.waiting) == most else self._owner_with(most)
             self._refuse(crowded, next(reversed(self._owners[crowded].waiting)))
 

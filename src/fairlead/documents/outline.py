@@ -22,6 +22,7 @@ _LINK_BYTES_MAX: Final = 64 * 1024
 _ESCAPED_BYTES: Final = 12
 """The most bytes that stand for a character: an escape of each half of a pair."""
 _REST_OF_TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+"""Possessive, so that a text without an end is not searched again from each of its characters."""
 
 
 class Span(NamedTuple):

@@ -42,9 +42,11 @@ class Redactor:
         """Bytes without the secrets: the same where there are none; None where one cannot be taken out."""
         if len(content) <= _STEP_BYTES or not self.secrets:
             return self._redact_step(content)
+        # A secret may lie across two pieces, so each of them reaches into the next.
         overlap = _LAYERS_CHARACTERS * max(map(len, self._spellings))
         cleaned: bytearray | None = None
         for start in range(0, len(content), _STEP_BYTES):
+            # From what the piece before has left, or its asterisks would be undone.
             piece = bytes((cleaned or content)[start : start + _STEP_BYTES + overlap])
             found = self._redact_step(piece)
             if found is None:
@@ -60,6 +62,7 @@ class Redactor:
         cleaned = bytearray(self._pattern.sub(_mask, content))
         for start, end in self._parts_in(bytes(cleaned)):
             cleaned[start:end] = _MASK * (end - start)
+        # Mixed layers of escapes can hide what the pattern does not reach: such bytes are not passed on at all.
         left = any(spelling in layer for layer in _layers(bytes(cleaned)) for spelling in self._spellings)
         return None if left else bytes(cleaned)
 
@@ -123,6 +126,7 @@ def _spellings(secret: bytes) -> Iterator[bytes]:
     yield secret.hex().encode()
     yield secret.hex().upper().encode()
     for offset in range(3):
+        # Base64 differs by the offset, and its first and last characters depend on the neighbours.
         whole = base64.b64encode(bytes(offset) + secret + bytes(3))
         core = whole[-(-offset * 8 // 6) : (offset + len(secret)) * 8 // 6]
         yield core

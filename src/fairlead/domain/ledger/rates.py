@@ -436,6 +436,7 @@ def _number(value: object) -> Decimal | int | None:
     if type(value) is int and 0 <= value < _PLAIN_MAX:
         return value  # most quantities are, and a Decimal multiplies with them as they are
     if type(value) is float and 0 <= value < _PLAIN_MAX:
+        # By its text: the float itself has digits that nobody has written.
         return Decimal(repr(value))
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None

@@ -98,6 +98,7 @@ async def _performed_concurrently(step: Step) -> Performed:
         if wanted:
             return Wants(wanted)
         room = asyncio.Semaphore(_CONCURRENT_CALLS_MAX)
+        # A call that fails returns its error, so that the others end before the node does.
         ended = await asyncio.gather(*(_call_concurrently(step, call, room) for call in _calls(step)))
         raised = next((result for result in ended if isinstance(result, Raised)), None)
         if raised is not None:

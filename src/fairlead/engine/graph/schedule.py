@@ -63,6 +63,7 @@ class Schedule:
         """The next ready node of the concurrent ones, or of the others; None when there is none now."""
         heap = self._ready[is_concurrent]
         while heap:
+            # What comes off the heap may be out of date: the node was taken from a better place, or has finished.
             _, _, node = heapq.heappop(heap)
             entry = self._entries.get(node)
             if entry is not None and entry.is_ready:
@@ -86,6 +87,7 @@ class Schedule:
         seen: dict[str, int] = {}
         while node not in seen:
             seen[node] = len(seen)
+            # In the order of addition, so that a graph always names the same cycle.
             node = min(self._entries[node].needs, key=lambda need: self._entries[need].number)
         return DependencyCycleError([*seen][seen[node] :])
 
