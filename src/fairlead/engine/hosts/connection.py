@@ -111,7 +111,7 @@ class HostCall(Generic[T]):
     def hear_call(self, call: Call[msgspec.Raw]) -> None:
         """Begin to answer a question, or pass on a notice."""
         method = (self._method.callbacks or {}).get(call.method)
-        # A question has a number, under which it is answered; a notice has none.
+        # Only questions have a number, which their answers repeat.
         if method is None or method.is_answered != bool(call.number):
             raise BadFrameError(f"{call.method[:50]!r} about {self._method.name!r}")
         if not method.is_answered:

@@ -199,7 +199,7 @@ def extend_expiry(
 
 
 class FileExpiry(NamedTuple):
-    """A file of a workspace, and the time until which it is at least needed (ms since 1970)."""
+    """A file of a workspace, and its new expiry (ms since 1970), which never shortens the one it has."""
 
     workspace_id: str
     kind: str

@@ -268,20 +268,20 @@ def broken_records(connection: Connection) -> list[dict[str, object]]:
 def usage_left(connection: Connection, before: int) -> dict[UsageKey, UsageSums]:
     """The usage of the days before a time that no run in the database explains."""
     day = day_text(connection, runs.c.finished_at)
-    key = func.coalesce(runs.c.key_id, NO_KEY)
+    key_id = func.coalesce(runs.c.key_id, NO_KEY)
     succeeded = func.sum(case((runs.c.state == RunState.SUCCEEDED, 1), else_=0))
     there = (
-        select(runs.c.workspace_id, day, key, runs.c.model_id, func.count(), succeeded, func.sum(runs.c.charge))
+        select(runs.c.workspace_id, day, key_id, runs.c.model_id, func.count(), succeeded, func.sum(runs.c.charge))
         .where(runs.c.finished_at < before)
-        .group_by(runs.c.workspace_id, day, key, runs.c.model_id)
+        .group_by(runs.c.workspace_id, day, key_id, runs.c.model_id)
     )
     last = select(day_text(connection, func.max(archives.c.before)))
     used = select(usage_days).where(usage_days.c.day < connection.execute(last).scalar())
     left = {UsageKey(*row[:4]): UsageSums(*map(int, row[4:])) for row in connection.execute(used)}
     for row in connection.execute(there):
-        of = UsageKey(*row[:4])
-        had = left.get(of, UsageSums())
-        left[of] = UsageSums(*(a - int(b) for a, b in zip(had, row[4:], strict=True)))
+        key = UsageKey(*row[:4])
+        had = left.get(key, UsageSums())
+        left[key] = UsageSums(*(a - int(b) for a, b in zip(had, row[4:], strict=True)))
     return left
 
 
