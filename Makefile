@@ -8,7 +8,7 @@ KIT := $(VENV)/.kit
 # Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo cluster-demo cluster-test catalog-run test crash attack check bench docs console conformance catalog-page lock format clean
+.PHONY: help demo cluster-demo cluster-test catalog-run test crash attack check bench docs console screenshots conformance lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,7 +69,7 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/cluster.py
 	@$(BIN)/python bench/shared_database.py
 
-docs: conformance catalog-page ## rewrite what is generated: schema snapshots, the conformance page and the prices
+docs: $(STAMP) ## rewrite the schema snapshots, which are served
 	@$(BIN)/fairlead catalog snapshots
 
 console: $(STAMP) ## build the console into the package, with types of the API's document (needs Node.js and npm)
@@ -77,10 +77,10 @@ console: $(STAMP) ## build the console into the package, with types of the API's
 	@$(BIN)/fairlead openapi > console/openapi.json
 	@cd console && npm run --silent types && npm run --silent check && npm run --silent build
 
-catalog-page: $(STAMP) ## rewrite docs/catalog.md from the rate cards
-	@$(BIN)/fairlead catalog prices --markdown > docs/catalog.md.new && mv docs/catalog.md.new docs/catalog.md
+screenshots: $(STAMP) ## take a picture of every page of the console, into screenshots/, and renew those of docs/images
+	@$(BIN)/python tests/console/screenshots.py
 
-conformance: $(STAMP) ## rewrite docs/conformance.md from the tests' marks
+conformance: $(STAMP) ## print which tests prove which rule
 	@$(BIN)/python tests/conformance.py
 
 lock: $(STAMP) ## pin every dependency anew, with hashes and without addresses
@@ -94,4 +94,4 @@ format: $(STAMP) ## repair what can be repaired
 	@$(BIN)/ruff format .
 
 clean: ## remove what the targets made
-	@rm -rf $(VENV) console/node_modules console/openapi.json demo-output demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	@rm -rf $(VENV) console/node_modules console/openapi.json demo-output demo-data screenshots .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

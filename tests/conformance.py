@@ -1,4 +1,4 @@
-"""Which test proves which rule: reads the `req` marks out of the test files and writes docs/conformance.md.
+"""Which test proves which rule: reads the `req` marks out of the test files, for `make conformance` to print.
 
 The files are read, not run, so the page depends on their text alone. Marks are understood on functions and classes, in
 `pytestmark` of a module or a class, and in `pytest.param(..., marks=...)`, also where the parameters are a constant of
@@ -19,7 +19,6 @@ from typing import Final, TypeAlias, TypeGuard
 ROOT: Final = Path(__file__).resolve().parents[1]
 TESTS: Final = ROOT / "tests"
 REQUIREMENTS: Final = ROOT / "docs" / "requirements.md"
-PAGE: Final = ROOT / "docs" / "conformance.md"
 
 _SECTION: Final = re.compile(r"## (?P<letter>\S+) · (?P<title>.+)")
 _ROW: Final = re.compile(r"\| (?P<id>[^|]*) \| (?P<text>.*) \|")
@@ -107,7 +106,7 @@ def _cell(proofs: Sequence[Proof], rules_of: Mapping[tuple[str, str], int]) -> s
     best: dict[str, Proof] = {}
     for proof in ranked:
         best.setdefault(proof.path, proof)
-    shown = [f"[{_sentence(proof.test)}](../{proof.path})" for proof in [*best.values()][:_SHOWN]]
+    shown = [f"[{_sentence(proof.test)}]({proof.path})" for proof in [*best.values()][:_SHOWN]]
     more = len(proofs) - len(shown)
     return "; ".join([*shown, *([f"{more} more"] if more else [])])
 
@@ -120,17 +119,11 @@ def _sentence(test: str) -> str:
     return test.removeprefix("test_").replace("_", " ")
 
 
-def current_page() -> str:
-    """Write the page as it should be now."""
-    return page(read_rules(REQUIREMENTS.read_text(encoding="utf-8")), read_proofs())
-
-
 _HEAD: Final = """\
 # Conformance
 
-Which tests prove which rule of [requirements.md](requirements.md).
+Which tests prove which rule of [requirements.md](docs/requirements.md).
 Each rule has up to three tests that prove it most specifically, and the number of the others.
-`make conformance` writes this page from the marks of the tests, and a test fails when it is out of date.
 `.venv/bin/python tests/conformance.py R-01` lists every test of a rule."""
 
 
@@ -229,10 +222,12 @@ def _callee_of(decorator: ast.expr) -> ast.expr:
 
 
 def main(rule_ids: Sequence[str]) -> int:
-    """Write the page; or print every test of some rules."""
-    if not rule_ids:
-        PAGE.write_text(current_page(), encoding="utf-8")
-    sys.stdout.writelines(f"{one.rule_id} {one.path}::{one.test}\n" for one in read_proofs() if one.rule_id in rule_ids)
+    """Print the page; or every test of some rules."""
+    proofs = read_proofs()
+    if rule_ids:
+        sys.stdout.writelines(f"{one.rule_id} {one.path}::{one.test}\n" for one in proofs if one.rule_id in rule_ids)
+    else:
+        sys.stdout.write(page(read_rules(REQUIREMENTS.read_text(encoding="utf-8")), proofs))
     return 0
 
 

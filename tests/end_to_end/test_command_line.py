@@ -360,6 +360,13 @@ def test_catalog_is_read_without_a_server(ran: Command, arguments: tuple[str, ..
     assert scripts.document
 
 
+def test_prices_are_printed_as_a_page(ran: Command) -> None:
+    """`catalog prices --markdown` prints a row for each price of the list."""
+    rows = ran("catalog", "prices", "--json").document
+    page = ran("catalog", "prices", "--markdown").out
+    assert page.count("\n| `") == len(rows) > len(_MODELS)
+
+
 @pytest.mark.req("R-09")
 def test_snapshots_are_written_and_removed(ran: Command, tmp_path: Path) -> None:
     """`catalog snapshots` writes one file a model with a schema, and removes what is none any more."""

@@ -23,9 +23,9 @@ _PAGE: Final = """\
 # Prices of the catalog
 
 The list prices that ship with Fairlead, in US dollars, with their source and the day they were last compared with it.
-This page is generated: `make catalog-page` writes it from the model files.
+`fairlead catalog prices --markdown` prints this page from the model files.
 A price in several amounts depends on the body or on the answer: `fairlead catalog show` has every case.
-An operator's markup ([settings.md](settings.md#prices)) comes on top.
+An operator's markup (`FAIRLEAD_MARKUP`) comes on top.
 
 | Model | Provider | Price in dollars | From | Source | Checked |
 |---|---|---|---|---|---|
@@ -100,7 +100,7 @@ def snapshots(output: str | None, folder: str | None) -> None:
 
 
 @catalog.command()
-@click.option("--markdown", "as_page", is_flag=True, help="Print the page docs/catalog.md instead of a table.")
+@click.option("--markdown", "as_page", is_flag=True, help="Print a page of Markdown instead of a table.")
 @_folder_option
 @json_option
 def prices(folder: str | None, as_page: bool, as_json: bool) -> None:
@@ -161,7 +161,7 @@ def warnings_of(rows: Iterable[PriceRow], today: datetime.date) -> Iterator[str]
 
 
 def page_of(rows: Sequence[PriceRow]) -> str:
-    """The page docs/catalog.md."""
+    """The prices as a page of Markdown."""
     return _PAGE + "".join(
         f"| `{row.model}` | {row.provider} | {'; '.join(row.price)} | {row.effective} |"
         f" {row.source or '-'} | {row.checked or '-'} |\n"
