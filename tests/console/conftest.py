@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Literal, TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, ViewportSize, expect, sync_playwright
 
 from console.people import sign_in
 from servers import Server, serving
@@ -16,24 +16,37 @@ NewContext: TypeAlias = Callable[..., BrowserContext]
 Colours: TypeAlias = Literal["light", "dark"]
 WIDE: Final[ViewportSize] = {"width": 1360, "height": 900}
 NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
-_BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+_BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first, which never has a window, takes two thirds of the others' processor time."""
 _QUIET: Final = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--disable-component-update", "--disable-sync", "--in-process-gpu", "--no-zygote",
+    "--disable-site-isolation-trials",
 )  # fmt: skip
 _WAIT_MS: Final = 60_000
 """How long a page may take to show what is waited for: machines that are busy with other tests are slow."""
 _ADDRESSES: Final = itertools.count(1)
 
 
+def find_browser() -> str | None:
+    """Where a Chromium is, if one is installed."""
+    return next(filter(None, map(shutil.which, _BROWSERS)), None)
+
+
+def launch_browser(playwright: Playwright) -> Browser:
+    """Start it without a screen, and without what it would do for itself."""
+    return playwright.chromium.launch(executable_path=find_browser(), args=_QUIET)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Return the browser of this module: as long as it is there, an event loop runs that other tests would meet."""
-    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if found is None:
-        pytest.skip("No Chromium is installed: `apt-get install chromium` lets these tests open the console.")
+    if find_browser() is None:
+        pytest.skip(
+            "No Chromium is installed: `apt-get install chromium-headless-shell` lets these tests open the console."
+        )
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=_QUIET)
+        browser = launch_browser(playwright)
         expect.set_options(timeout=_WAIT_MS)
         yield browser
         browser.close()

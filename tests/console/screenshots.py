@@ -1,8 +1,9 @@
-"""Take a picture of every page of the console, wide and narrow, light and dark, for docs/images.
+"""Take a picture of every page of the console, wide and narrow, light and dark, into `screenshots/` or another folder.
 
     .venv/bin/python tests/console/screenshots.py [folder]
 
-It starts a server of its own with simulated partners, uses it a little, and opens each page in Chromium.
+It starts a server of its own with simulated partners, uses it a little, and opens each page in Chromium. The few
+pictures that pages show, which are in docs/images, are renewed with the others.
 """
 
 import shutil
@@ -18,8 +19,9 @@ import httpx
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from console.conftest import launch_browser
 from console.people import run_model, sign_in
-from form.sources import DOCS
+from form.sources import DOCS, ROOT
 from servers import Server, serving
 
 _ADMIN: Final = "/api/admin/v1"
@@ -31,7 +33,7 @@ _ENV: Final = {"FAIRLEAD_ENGINE": "true", "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1
 
 def main() -> None:
     """Take all pictures."""
-    images = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "images"
+    images = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "screenshots"
     images.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -39,7 +41,7 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         pages = _pages(_use(server))
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = launch_browser(playwright)
         for colours in ("light", "dark"):
             for size, (width, height) in _SIZES.items():
                 page = _open(browser, server, colours, width, height)
@@ -195,6 +197,8 @@ def _prepare(page: Page, name: str) -> None:
 
 def _save(page: Page, path: Path) -> None:
     Image.open(BytesIO(page.screenshot())).convert("RGB").save(path, "WEBP", quality=_QUALITY, method=6)
+    if (shown := DOCS / "images" / path.name).exists():
+        shutil.copy(path, shown)
 
 
 if __name__ == "__main__":
