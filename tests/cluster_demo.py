@@ -3,6 +3,7 @@
 Three servers, two workers, PostgreSQL, a NATS server and an S3 store run on this machine, behind a load balancer.
 Callers submit synchronous runs, queued runs and jobs, and repeat what failed under its idempotency key. Meanwhile a
 server and a worker are killed, a server is frozen, PostgreSQL and NATS are restarted, and every process is replaced.
+Then what callers gave up is asked for once more under its key: on a slow machine that says nothing of the installation.
 The status is 0 only when nothing was lost, doubled or charged wrongly, and nobody was answered with 500.
 """
 
@@ -20,7 +21,7 @@ import click
 import msgspec
 
 from cluster.installation import PRICE, Installation, api_key, install
-from cluster.load import Tally, calling
+from cluster.load import PATIENCE_SECONDS, Tally, ask_again, calling
 from cluster.scenario import ROLL, Scenario, Takeover
 from fairlead.cli.output import print_table
 from nats_servers import running_nats
@@ -35,6 +36,7 @@ class Report(msgspec.Struct, frozen=True):
 
     submitted: dict[str, int]
     completed: dict[str, int]
+    given_up: Sequence[str]
     lost: Sequence[str]
     doubled: int
     mischarged: int
@@ -56,14 +58,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--callers", type=int, default=4, help="callers of each kind (default 4)")
     parser.add_argument("--calm", type=float, default=5.0, help="seconds between disturbances (default 5)")
+    patience = f"seconds after which a caller gives up (default {PATIENCE_SECONDS:.0f})"
+    parser.add_argument("--patience", type=float, default=PATIENCE_SECONDS, help=patience)
     options = parser.parse_args()
     watch_this_run()
-    report = demonstrate(options.callers, options.calm)
+    report = demonstrate(options.callers, options.calm, options.patience)
     print_report(report)
     return 0 if report.is_well else 1
 
 
-def demonstrate(callers: int, calm: float) -> Report:
+def demonstrate(callers: int, calm: float, patience: float) -> Report:
     """Play the whole scenario under load."""
     tally = Tally()
     with ExitStack() as stack:
@@ -85,13 +89,14 @@ def demonstrate(callers: int, calm: float) -> Report:
             nats.start()
 
         scenario = Scenario(installation, tally, restart_nats, calm)
-        with calling(installation.balancer.url, key, tally, callers):
+        with calling(installation.balancer.url, key, tally, callers, patience):
             scenario.play()
             tally.phase = "afterwards"
-        return _report(installation, tally, scenario)
+        given_up = ask_again(installation.balancer.url, key, tally)
+        return _report(installation, tally, scenario, given_up)
 
 
-def _report(installation: Installation, tally: Tally, scenario: Scenario) -> Report:
+def _report(installation: Installation, tally: Tally, scenario: Scenario, given_up: Sequence[str]) -> Report:
     completed = Counter(one.kind for one in tally.submitted if one.ending == "completed")
     charges = installation.charges()
     price = int(Decimal(PRICE) * _UNITS)
@@ -101,6 +106,7 @@ def _report(installation: Installation, tally: Tally, scenario: Scenario) -> Rep
     return Report(
         submitted=dict(Counter(one.kind for one in tally.submitted)),
         completed=dict(completed),
+        given_up=given_up,
         lost=[f"{one.key}: {one.ending or 'no end'}" for one in tally.submitted if one.ending != "completed"],
         doubled=max(0, paid - results),
         mischarged=len(wrong) + max(0, results - paid),
@@ -129,7 +135,8 @@ def print_report(report: Report) -> None:
         [[one.member, str(one.owned), f"{one.seconds:.1f}"] for one in report.takeovers], ("of", "live", "seconds")
     )
     rolled = sum(count for phase, _, _, count in report.failures if phase == ROLL)
-    click.echo(f"\nlost {len(report.lost)}, doubled {report.doubled}, mischarged {report.mischarged}")
+    click.echo(f"\ncallers that gave up, whose calls were asked for again: {len(report.given_up)}")
+    click.echo(f"lost {len(report.lost)}, doubled {report.doubled}, mischarged {report.mischarged}")
     click.echo(f"failed requests during the rolling restart: {rolled}")
     click.echo(f"audit: {'the books are right' if report.audit['clean'] else report.audit}")
     for line in [*report.lost[:20], *report.bugs[:20]]:

@@ -1,7 +1,8 @@
 """Callers of an installation: synchronous runs, queued runs and jobs, each repeated under its idempotency key.
 
 A caller does what documentation tells callers to do: it repeats a call that failed or broke off, under the same key,
-and waits as long as `Retry-After` says. Every failure is noted with its cause.
+and waits as long as `Retry-After` says. Every failure is noted with its cause. A caller that has waited too long gives
+up; `ask_again` asks in its place, once the load is over, so that only what the installation has lost counts as lost.
 """
 
 import itertools
@@ -19,8 +20,10 @@ import msgspec
 from servers import PLAIN
 
 RUN_MODEL: Final = "fake/task-1"
-_PATIENCE_SECONDS: Final = 120.0
-"""How long a caller repeats its call, or asks for its result, before what it submitted counts as lost."""
+PATIENCE_SECONDS: Final = 120.0
+"""How long a caller repeats its call, or asks for its result, before it gives up."""
+_LAST_SECONDS: Final = 600.0
+"""The same of the last call under its key: what has not ended by then is lost."""
 _ANSWER_SECONDS: Final = 30.0
 _RETRY_SECONDS_MAX: Final = 1.0
 _POLL_SECONDS: Final = 0.2
@@ -33,7 +36,7 @@ _JOB_ENDS: Final = ("succeeded", "failed", "canceled", "expired")
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """What a caller has submitted: of which kind, under which key, and how it ended; None for what was lost."""
+    """What a caller has submitted: of which kind, under which key, and how it ended; None where the caller gave up."""
 
     kind: str
     key: str
@@ -73,22 +76,26 @@ class Tally:
 class Caller:
     """Makes calls of one kind, one after the other, until it is told to stop."""
 
-    def __init__(self, url: str, api_key: str, tally: Tally, is_over: threading.Event) -> None:
+    def __init__(self, url: str, api_key: str, tally: Tally, patience: float) -> None:
+        """Take where to call and under which key; `patience` is the seconds after which a call is given up."""
         self._http = httpx.Client(
             base_url=url, headers={"X-API-Key": api_key}, timeout=_ANSWER_SECONDS, verify=PLAIN, follow_redirects=True
         )
         self._tally = tally
-        self._is_over = is_over
+        self._patience = patience
 
-    def work(self, kind: str, name: str) -> None:
-        """Submit, wait for the end, and begin again."""
-        ways = {"synchronous run": self._run, "queued run": self._queued_run, "job": self._job}
+    def work(self, kind: str, name: str, is_over: threading.Event) -> None:
+        """Submit, wait for the end, and begin again, until it is over."""
         with self._http:
             for number in itertools.count():
-                if self._is_over.wait(_PAUSE_SECONDS):
+                if is_over.wait(_PAUSE_SECONDS):
                     return
-                key = f"{name}-{number}"
-                self._tally.note(Submitted(kind, key, ways[kind](kind, key)))
+                self._tally.note(self.submit(kind, f"{name}-{number}"))
+
+    def submit(self, kind: str, key: str) -> Submitted:
+        """Submit under a key and wait for the end; of what was submitted under it before, that is the end."""
+        ways = {"synchronous run": self._run, "queued run": self._queued_run, "job": self._job}
+        return Submitted(kind, key, ways[kind](kind, key))
 
     def _run(self, kind: str, key: str) -> str | None:
         answer = self._repeat(
@@ -121,7 +128,7 @@ class Caller:
         return self._job_ending(kind, ids[0])
 
     def _job_ending(self, kind: str, job_id: str) -> str | None:
-        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        give_up_at = time.monotonic() + self._patience
         while time.monotonic() < give_up_at:
             found = self._repeat(kind, lambda: self._http.get(f"/api/v2/jobs/{job_id}"))
             if found is None or not found.is_success:
@@ -145,7 +152,7 @@ class Caller:
         self, kind: str, call: Callable[[], httpx.Response], pending: int | None = None
     ) -> httpx.Response | None:
         """Call until there is a final answer; None when patience has run out."""
-        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        give_up_at = time.monotonic() + self._patience
         while time.monotonic() < give_up_at:
             try:
                 answer = call()
@@ -164,12 +171,13 @@ class Caller:
 
 
 @contextmanager
-def calling(url: str, api_key: str, tally: Tally, callers_of_each: int) -> Iterator[None]:
+def calling(url: str, api_key: str, tally: Tally, callers_of_each: int, patience: float) -> Iterator[None]:
     """Call from several threads of each kind; leaving the block waits until what was begun has ended."""
     is_over = threading.Event()
     threads = [
         threading.Thread(
-            target=Caller(url, api_key, tally, is_over).work, args=(kind, f"{kind.replace(' ', '-')}-{number}")
+            target=Caller(url, api_key, tally, patience).work,
+            args=(kind, f"{kind.replace(' ', '-')}-{number}", is_over),
         )
         for kind in ("synchronous run", "queued run", "job")
         for number in range(callers_of_each)
@@ -181,7 +189,16 @@ def calling(url: str, api_key: str, tally: Tally, callers_of_each: int) -> Itera
     finally:
         is_over.set()
         for thread in threads:
-            thread.join(3 * _PATIENCE_SECONDS)
+            thread.join(3 * patience + _ANSWER_SECONDS)
+
+
+def ask_again(url: str, api_key: str, tally: Tally) -> Sequence[str]:
+    """Submit what callers gave up once more, under its key, and note how it ended; return those keys."""
+    given_up = [one for one in tally.submitted if one.ending is None]
+    caller = Caller(url, api_key, tally, _LAST_SECONDS)
+    ends = {one.key: caller.submit(one.kind, one.key) for one in given_up}
+    tally.submitted = [ends.get(one.key, one) for one in tally.submitted]
+    return list(ends)
 
 
 def _under(key: str) -> dict[str, str]:
