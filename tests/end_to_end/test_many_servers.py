@@ -161,12 +161,12 @@ def _is_connected(server: Server) -> bool:
     return server.metric("fairlead_messenger_connected") == 1
 
 
+@pytest.mark.parametrize("pair", ["nats"], indirect=True)
 def test_nats_that_goes_away_and_comes_back_costs_nothing_but_time(
     pair: Pair, clients: tuple[WorkflowClient, WorkflowClient]
 ) -> None:
     """A socket at another server is told all of a job meanwhile; the servers stay ready, and say what they miss."""
-    if pair.nats is None:
-        pytest.skip("there is no NATS")
+    assert pair.nats is not None
     here, there = clients
     with there.watching() as socket:
         job = here.submit(_graph(15))

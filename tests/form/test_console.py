@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
+import npm
 from fairlead.cli import commands
 from form.sources import PACKAGE, ROOT
 
@@ -26,16 +26,8 @@ _FONT: Final = re.compile(r"url\(/console/assets/([\w.-]+\.woff2)\)")
 
 @pytest.fixture(scope="module")
 def installed() -> Path:
-    """Return the folder of the source with the packages of its lock file, or skip."""
-    if shutil.which("npm") is None:
-        pytest.skip(
-            "Node.js and npm are not installed: `apt-get install nodejs npm` lets this test rebuild the console."
-        )
-    lock, stamp = _SOURCE / "package-lock.json", _SOURCE / "node_modules" / ".package-lock.json"
-    if not stamp.exists() or stamp.stat().st_mtime < lock.stat().st_mtime:
-        found = subprocess.run(["npm", "ci", "--silent"], cwd=_SOURCE, capture_output=True, text=True, check=False)
-        if found.returncode:
-            pytest.skip(f"`npm ci` cannot fetch the console's packages here: {found.stderr[-300:]}")
+    """Return the folder of the source with the packages of its lock file."""
+    npm.install(_SOURCE)
     return _SOURCE
 
 

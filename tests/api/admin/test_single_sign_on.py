@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+import npm
 from api.admin.members import PATH, Person
 from ports import free_ports
 from servers import Server, kill_at_last, serving
@@ -29,15 +30,9 @@ _ACCOUNTS: Final = {
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """Return Node.js with the provider's packages installed, or skip."""
-    found = shutil.which("node")
-    if found is None or shutil.which("npm") is None:
-        pytest.skip("Node.js and npm are not installed: `apt-get install nodejs npm` lets this test run a provider.")
-    if not (_FOLDER / "node_modules" / ".package-lock.json").exists():
-        done = subprocess.run(["npm", "ci", "--silent"], cwd=_FOLDER, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"`npm ci` cannot fetch the provider's packages here: {done.stderr[-300:]}")
-    return found
+    """Return Node.js with the provider's packages installed."""
+    npm.install(_FOLDER)
+    return shutil.which("node") or "node"
 
 
 @pytest.fixture(scope="module")
