@@ -8,7 +8,7 @@ KIT := $(VENV)/.kit
 # Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo cluster-demo cluster-test catalog-run test crash attack check bench docs console screenshots conformance lock format clean
+.PHONY: help packages demo cluster-demo cluster-test catalog-run test suite crash attack check bench docs console screenshots conformance lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,8 +39,10 @@ cluster-test: $(STAMP) ## run the end-to-end suite on many servers: two and a wo
 catalog-run: $(STAMP) ## run every model over every leg against the partner simulator, at once and through the queue
 	@$(BIN)/python tests/catalog_run.py
 
-test: check $(KIT) ## lint, types, contracts and the whole test suite on both databases, with its coverage
-	@COVERAGE=1 exec $(BIN)/python -m pytest -n auto --dist worksteal
+test: check suite ## lint, types, contracts and the whole test suite on both databases, with its coverage
+
+suite: $(KIT) ## the whole test suite; what fails is tried once more, alone
+	@COVERAGE=1 exec $(BIN)/python -m pytest -n auto --dist worksteal --second-try
 
 crash: $(STAMP) ## kill servers at every step of a run's life, play 10,000 random histories; SEED=n plays one, FROM=n others
 	@CRASH_WALK=long HISTORIES=10000 HISTORIES_FROM=$(or $(FROM),0) $(if $(SEED),HISTORY_SEED=$(SEED)) \
@@ -48,6 +50,8 @@ crash: $(STAMP) ## kill servers at every step of a run's life, play 10,000 rando
 
 attack: $(STAMP) ## try every attack of docs/security.md, and show what another workspace notices; ONLY=name, SHORT=1
 	@$(BIN)/python tests/attack.py $(if $(ONLY),--only "$(ONLY)") $(if $(SHORT),--short)
+
+packages: $(KIT) ## install what the tests need
 
 check: $(STAMP) ## lint, types and import contracts
 	@$(BIN)/ruff check .

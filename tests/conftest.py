@@ -19,6 +19,7 @@ from hypothesis import settings
 
 import branch_coverage
 import reaper
+import second_try
 from cluster.form import SQLITE, ManyServers
 from compilation import compile_tests
 from databases import Postgres, migrate_url, opened_database, running_postgres
@@ -71,9 +72,10 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the form of the servers be chosen."""
+    """Let the form of the servers be chosen, and a second try of what failed."""
     told = "start two servers and a worker behind a load balancer wherever tests start a server"
     parser.addoption("--cluster", action="store_true", help=told)
+    second_try.add_option(parser)
 
 
 @pytest.hookimpl(trylast=True)  # pytest sorts tests by their fixtures, too
@@ -115,6 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         reaper.watch_this_run()
     branch_coverage.measure(config)
+    second_try.configure(config)
     vars(httpx_transports)["create_ssl_context"] = cache(create_ssl_context)  # else each new client takes 20 ms
 
 
