@@ -1,4 +1,4 @@
-"""Every model of the catalog over every leg, synchronously and through the queue: the same bytes both times (R-34).
+"""Models of the catalog over their legs, synchronously and through the queue: the same bytes both times (R-34).
 
 The vendors are those of the partner simulator and the built-in partner, behind a partner that tells their answers again
 (replaying_partner.py). Links to our own copies are signed again for every run, so each is compared by what it leads to.
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from catalog_samples import AT_ONCE, BUDGET, Call, calls, shipped_providers
+from catalog_samples import AT_ONCE, BUDGET, Call, shipped_providers
 from fairlead.providers.spec import Protocol
 from fairlead.providers.spec_files import SPECS
 from fairlead.server.installation import LOCAL, partners
@@ -63,9 +63,8 @@ class Compared:
         return [self.call.model.id, leg, sample, self.call.protocol, str(self.status), self.difference]
 
 
-def compare_queued(folder: Path) -> list[Compared]:
-    """Make every run both ways on a server of its own below a folder, and prove its books."""
-    wanted = [call for call in calls() if call.leg is not None]
+def compare_queued(folder: Path, wanted: Sequence[Call]) -> list[Compared]:
+    """Make some runs both ways on a server of its own below a folder, and prove its books."""
     with ExitStack() as stack:
         built_in = stack.enter_context(_program(*_BUILT_IN))
         simulator = stack.enter_context(_program(*_SIMULATOR))
