@@ -1,13 +1,13 @@
-"""Every call of every provider file against the partner simulator, a program written without looking at our files.
+"""A call of each protocol against the partner simulator, under every kind of fault that it has.
 
-The parameters are read from the files: a new provider or a new call is tested without a new test, and without a sample
-that reaches it this module fails.
+That every call of every provider file is understood is proven elsewhere: `test_catalog_runs.py` has each completed, and
+`test_catalog_recordings.py` reads what vendors really answered, which nobody wrote to fit our files.
 """
 
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -17,7 +17,6 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from cases import for_each
 from catalog_samples import Sample, plan_call, samples, shipped_catalog, shipped_providers
 from document_reading import answer_reader
 from fairlead.clock import Clock
@@ -31,7 +30,6 @@ from fairlead.domain.faults import (
     ProviderTimeout,
     ServiceUnavailable,
 )
-from fairlead.domain.pointers import find_all
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
 from fairlead.providers.answers import Accepted
@@ -50,16 +48,8 @@ _SLOW_SECONDS: Final = "600"
 _POLL_SECONDS: Final = 0.01
 _HASTY_SECONDS: Final = 0.4
 _PATIENCE_SECONDS: Final = 60.0
-_ALWAYS_200: Final = {"tencent"}
-"""Those whose failures are successes to HTTP."""
-_OWN_REASONS: Final = {"fal"}
-"""Those whose simulated reason is the same for all."""
-_ONE_WORD: Final = {"veo", "xai"}
-"""Those that have one answer for whatever they refuse, which speaks of what was made."""
-_BLACKENED: Final = {"fal"}
-"""Those that send a black picture instead of refusing it, and say so beside it: a result that is billed."""
-_INLINE: Final = {"gemini-interactions", "openai", "veo"}
-"""Those that send what they make in their answers, unless they are asked for links."""
+_PECULIAR: Final = {"fal", "tencent", "veo", "xai"}
+"""Those that answer some faults in a way of their own: failures with 200, one word for all, pictures made black."""
 _PROVIDERS: Final = shipped_providers()
 
 
@@ -76,8 +66,8 @@ class Case:
         return f"{self.provider}.{self.call}"
 
 
-def _cases() -> Iterator[Case]:
-    """One case a call."""
+def _reached() -> Iterator[Case]:
+    """One case for each call that a sample reaches."""
     found: set[tuple[str, str]] = set()
     today = Clock().today()
     models = [model for model in shipped_catalog().models.values() if not model.is_retired(today)]
@@ -89,11 +79,26 @@ def _cases() -> Iterator[Case]:
                 yield Case(*reached, sample, leg)
 
 
-CASES: Final = list(_cases())
-every_call = pytest.mark.parametrize("case", CASES, ids=str)
-each_call = for_each("case", CASES, ids=str)
+def _call(case: Case) -> Call:
+    return _PROVIDERS[case.provider].calls[case.call]
+
+
+def _one_of_each(cases: Iterable[Case]) -> list[Case]:
+    """The first case of each protocol."""
+    found: dict[Protocol, Case] = {}
+    for case in cases:
+        if case.provider not in _PECULIAR:
+            found.setdefault(_call(case).protocol, case)
+    return list(found.values())
+
+
+REACHED: Final = list(_reached())
+every_protocol = pytest.mark.parametrize("case", _one_of_each(REACHED), ids=str)
 every_task = pytest.mark.parametrize(
-    "case", [case for case in CASES if _PROVIDERS[case.provider].calls[case.call].polling is not None], ids=str
+    "case", _one_of_each(case for case in REACHED if _call(case).polling is not None), ids=str
+)
+every_stoppable = pytest.mark.parametrize(
+    "case", _one_of_each(case for case in REACHED if _call(case).cancel is not None), ids=str
 )
 
 
@@ -172,11 +177,6 @@ def _quick(provider: Provider, name: str, changes: Mapping[str, Any]) -> Provide
     return replace(provider, calls={name: call}, retry=Retry(times=0))
 
 
-every_stoppable = pytest.mark.parametrize(
-    "case", [case for case in CASES if _PROVIDERS[case.provider].calls[case.call].cancel is not None], ids=str
-)
-
-
 @contextmanager
 def _running(task_seconds: str) -> Iterator[World]:
     command = [sys.executable, "-m", "fairlead_partners.simulator", "--task-seconds", task_seconds]
@@ -208,80 +208,57 @@ def world(shared_world: World) -> Iterator[World]:
     shared_world.clear()
 
 
-@pytest.mark.parametrize("provider", sorted(_PROVIDERS))
-def test_every_call_of_a_provider_file_is_tried(provider: str) -> None:
-    """Every call of every file is reached by a sample, so that what follows tests them all."""
-    reached = {case.call for case in CASES if case.provider == provider}
-    assert provider == LOCAL or reached == set(_PROVIDERS[provider].calls)
-
-
-@every_call
-def test_every_call_completes(world: World, case: Case) -> None:
-    """What the provider file sends is taken, and what comes back is read as a result."""
-    outcome = world.ask(case)
-    assert isinstance(outcome, Completed), outcome
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.leg is case.sample.model.native and case.sample.model.assets.at], ids=str
-)
-def test_result_has_the_links_that_are_copied(world: World, case: Case) -> None:
-    """The places from which a native model's assets are copied exist in what the vendor answers (R-36)."""
-    outcome = world.ask(case)
-    assert isinstance(outcome, Completed), outcome
-    links = [found for pointer in case.sample.model.assets.at for _, found in find_all(outcome.answer, pointer)]
-    assert links or case.provider in _INLINE
-    assert all(isinstance(link, str) and link.startswith(world.url) for link in links), links
+def test_every_call_of_a_provider_file_is_reached_by_a_sample() -> None:
+    """So the run of the whole catalog has each call completed, and each protocol has a case here."""
+    calls = {(name, call) for name, provider in _PROVIDERS.items() if name != LOCAL for call in provider.calls}
+    assert {(case.provider, case.call) for case in REACHED} == calls
+    assert {_call(case).protocol for case in _one_of_each(REACHED)} == set(Protocol)
 
 
 @pytest.mark.req("R-20")
-@every_call
+@every_protocol
 def test_refused_input_is_a_policy_violation(world: World, case: Case) -> None:
     """What the vendor's moderation refuses is told as a content policy violation, and never as of the output."""
     outcome = world.ask(case, "refused")
     assert isinstance(outcome, Failed), outcome
     assert isinstance(outcome.fault, ContentPolicyViolation), outcome
-    is_output = (outcome.fault.subject or "").startswith("output")
-    assert not is_output or case.provider in _ONE_WORD, outcome
+    assert not (outcome.fault.subject or "").startswith("output"), outcome
 
 
 @pytest.mark.req("R-20")
-@every_call
+@every_protocol
 def test_refused_output_is_a_policy_violation(world: World, case: Case) -> None:
     """What the vendor made and then withheld is a content policy violation too."""
     outcome = world.ask(case, "refused-output")
-    if case.provider in _BLACKENED:
-        assert isinstance(outcome, Completed), outcome
-        return
     assert isinstance(outcome, Failed), outcome
     assert isinstance(outcome.fault, ContentPolicyViolation), outcome
 
 
 @pytest.mark.req("R-21")
-@every_call
+@every_protocol
 def test_rejected_body_is_the_callers_mistake(world: World, case: Case) -> None:
     """A validation error of the vendor is the caller's to mend, with the vendor's reason."""
     outcome = world.ask(case, "invalid", "The seed is odd")
     assert isinstance(outcome, Failed), outcome
     assert isinstance(outcome.fault, InvalidInput | InputRejected), outcome
     reason = outcome.fault.detail if isinstance(outcome.fault, InvalidInput) else outcome.fault.violations[0].msg
-    assert "The seed is odd" in reason or case.provider in _OWN_REASONS, outcome
+    assert "The seed is odd" in reason, outcome
     assert "The provider rejected" not in reason, outcome
 
 
 @pytest.mark.req("R-39")
-@every_call
+@every_protocol
 def test_rate_limit_of_a_vendor_says_when_to_come_back(world: World, case: Case) -> None:
     """A rate limit is unavailability with the vendor's own `Retry-After`, and certainly no work taken."""
     outcome = world.ask(case, "rate-limited", "7")
     assert isinstance(outcome, Failed), outcome
     assert isinstance(outcome.fault, ServiceUnavailable), outcome
     assert (outcome.fault.retry_after, outcome.reached) == (7, Reached.REFUSED), outcome
-    assert outcome.upstream_status == (200 if case.provider in _ALWAYS_200 else 429), outcome
+    assert outcome.upstream_status == 429, outcome
 
 
 @pytest.mark.parametrize("status", ["500", "502", "503"])
-@each_call
+@every_protocol
 def test_crash_of_a_vendor_is_its_failure(world: World, case: Case, status: str) -> None:
     """A 5xx in the vendor's words is the vendor's failure, or that it has no room."""
     outcome = world.ask(case, "server-error", status)
@@ -291,7 +268,7 @@ def test_crash_of_a_vendor_is_its_failure(world: World, case: Case, status: str)
     assert outcome.upstream_status == int(status)
 
 
-@every_call
+@every_protocol
 def test_refused_key_of_ours_is_the_vendors_failure(world: World, case: Case) -> None:
     """A vendor that does not know our key has failed as far as the caller can tell."""
     outcome = world.ask(case, "unauthorized")
@@ -301,7 +278,7 @@ def test_refused_key_of_ours_is_the_vendors_failure(world: World, case: Case) ->
 
 @pytest.mark.req("R-26")
 @pytest.mark.parametrize("fault", ["malformed", "html", "half-body"])
-@each_call
+@every_protocol
 def test_garbled_answer_is_never_a_result(world: World, case: Case, fault: str) -> None:
     """Half an answer, a page or broken JSON is nobody's result."""
     outcome = world.ask(case, fault)
@@ -310,7 +287,7 @@ def test_garbled_answer_is_never_a_result(world: World, case: Case, fault: str) 
 
 
 @pytest.mark.req("R-24")
-@every_call
+@every_protocol
 def test_silent_vendor_times_out(world: World, case: Case) -> None:
     """A vendor that never answers is given up at the call's own bound."""
     outcome = world.ask(case, "hang", timeout=_HASTY_SECONDS)
@@ -319,7 +296,7 @@ def test_silent_vendor_times_out(world: World, case: Case) -> None:
     assert outcome == Failed(ProviderTimeout())
 
 
-@every_call
+@every_protocol
 def test_failed_work_is_the_vendors_failure(world: World, case: Case) -> None:
     """Work that the vendor says has failed is the vendor's failure."""
     outcome = world.ask(case, "failed")
@@ -327,7 +304,7 @@ def test_failed_work_is_the_vendors_failure(world: World, case: Case) -> None:
     assert isinstance(outcome.fault, ProviderError), outcome
 
 
-@every_call
+@every_protocol
 def test_result_with_an_expired_link_completes(world: World, case: Case) -> None:
     """A result whose links answer no more is still a result, with the vendor's links in it."""
     outcome = world.ask(case, "expired-link")

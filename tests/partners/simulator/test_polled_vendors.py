@@ -336,15 +336,6 @@ def test_task_is_done_in_time(simulator: Any, name: str) -> None:
 
 
 @POLLED
-def test_finished_task_keeps_its_address(simulator: Any, name: str) -> None:
-    """Anyone who asks twice is given the same link twice."""
-    partner = Partner(simulator.client, name)
-    submitted = partner.submit()
-    id_, link = at(submitted.json(), partner.facts.id), partner.facts.link or "id"
-    assert at(partner.poll_to_end(submitted).json(), link) == at(partner.poll(id_).json(), link)
-
-
-@POLLED
 def test_moderation_refuses_in_the_vendors_own_words(simulator: Any, name: str) -> None:
     """A refused input ends as the vendor's documents say."""
     partner = Partner(simulator.client, name)
@@ -364,14 +355,6 @@ def test_task_fails_in_the_vendors_own_words(simulator: Any, name: str) -> None:
     """An accepted task that fails says so where the vendor says it."""
     partner = Partner(simulator.client, name)
     agrees(partner.outcome("failed"), partner.facts.failed)
-
-
-@POLLED
-def test_stuck_task_never_ends(simulator: Any, name: str) -> None:
-    """A stuck task is still pending after the time others take."""
-    partner = Partner(simulator.client, name)
-    answer = partner.poll_to_end(partner.submit("stuck"))
-    assert at(answer.json(), partner.facts.status) not in (None, partner.facts.done), answer.text
 
 
 @POLLED
@@ -395,21 +378,3 @@ def test_unknown_task_is_not_found(simulator: Any, name: str) -> None:
     answer = partner.poll(UUID)
     assert answer.status_code == partner.facts.unknown, answer.text
     assert at(answer.json(), partner.facts.status) != partner.facts.done
-
-
-@POLLED
-def test_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
-    """The wait is in Retry-After, even where the status is 200."""
-    answer = Partner(simulator.client, name).submit("rate-limited:7")
-    assert answer.status_code == (200 if name == "tencent" else 429)
-    assert answer.headers["retry-after"] == "7"
-
-
-@POLLED
-def test_expired_link_is_a_success_that_cannot_be_fetched(simulator: Any, name: str) -> None:
-    """The task is done, the file is gone."""
-    partner = Partner(simulator.client, name)
-    ended = partner.poll_to_end(partner.submit("expired-link"))
-    assert at(ended.json(), partner.facts.status) == partner.facts.done
-    if partner.facts.link:
-        assert simulator.client.get(at(ended.json(), partner.facts.link)).status_code == 403

@@ -178,21 +178,6 @@ def test_call_without_a_key_is_unauthorized(simulator: Any, name: str) -> None:
     agrees(call(simulator, name, headers={}), VENDORS[name].unauthorized)
 
 
-@SYNCHRONOUS
-def test_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
-    """The wait is in Retry-After."""
-    answer = call(simulator, name, "rate-limited:7")
-    assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
-
-
-@pytest.mark.parametrize("name", ["qwen", "ideogram", "xai", "heygen", "recraft", "gemini-interactions"])
-def test_expired_link_cannot_be_fetched(simulator: Any, name: str) -> None:
-    """The answer is a success, the file is gone."""
-    answer = call(simulator, name, "expired-link")
-    assert answer.status_code == 200
-    assert simulator.client.get(at(answer.json(), VENDORS[name].link)).status_code == 403
-
-
 def test_unsafe_image_is_a_success_without_an_address(simulator: Any) -> None:
     """Ideogram tells of a withheld picture inside its success."""
     agrees(call(simulator, "ideogram", "refused-output"), {"": 200, "data.0.is_image_safe": False, "data.0.url": None})
