@@ -22,7 +22,7 @@ import reaper
 import second_try
 from cluster.form import SQLITE, ManyServers
 from compilation import compile_tests
-from databases import Postgres, migrate_url, opened_database, running_postgres
+from databases import KINDS, Postgres, migrate_url, opened_database, running_postgres
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.ledger import ledger
@@ -37,7 +37,8 @@ settings.register_profile("search", deadline=None, max_examples=1000, print_blob
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fairlead"))
 
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
-_KINDS = ("sqlite", "postgresql")
+_ON_BOTH_KINDS = ("storage", "operations/accounts", "operations/ledger")
+"""Folders whose tests run on each kind of database (CONTRIBUTING.md says which tests need that)."""
 _CONNECTS_MOST = 4
 _WORKERS_OF_A_CORE = 2
 _GC_OBJECTS = 50_000
@@ -76,6 +77,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     told = "start two servers and a worker behind a load balancer wherever tests start a server"
     parser.addoption("--cluster", action="store_true", help=told)
     second_try.add_option(parser)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of some folders once on each kind of database, but for those that name a kind themselves."""
+    folder = metafunc.definition.path.parent.relative_to(_TESTS).as_posix()
+    named = [str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize")]
+    if "database_url" in metafunc.fixturenames and folder.startswith(_ON_BOTH_KINDS) and "database_url" not in named:
+        metafunc.parametrize("database_url", KINDS, indirect=True)
 
 
 @pytest.hookimpl(trylast=True)  # pytest sorts tests by their fixtures, too
@@ -188,14 +197,14 @@ def postgresql_url(postgres: Postgres) -> Iterator[str]:
     postgres.take_back(name)
 
 
-@pytest.fixture(params=_KINDS)
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """Return the URL of a fresh, migrated database; the test runs once on each kind."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    """Return the URL of a fresh, migrated database: SQLite, or the kind that a test names as an indirect parameter."""
+    url: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_url")
     return url
 
 
-@pytest.fixture(params=_KINDS)
+@pytest.fixture(params=KINDS)
 def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return the URL of a database without any tables; the test runs once on each kind."""
     if request.param == "sqlite":

@@ -27,6 +27,9 @@ from ports import free_ports
 
 T = TypeVar("T")
 
+KINDS: Final = ("sqlite", "postgresql")
+"""The databases that an installation may have."""
+
 _START_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 5
 _SETTINGS: Final = {"max_connections": "200", "shared_buffers": "32MB", "listen_addresses": "127.0.0.1",

@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from api.legs import KEYS, NEVER_COOLS_DOWN, at_ease, fill_legs
-from api.queues import KINDS, QUEUE_SETTINGS, Client, NewClient, fill_queue
+from api.queues import QUEUE_SETTINGS, Client, NewClient, fill_queue
 from databases import Postgres
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
 from servers import Server, serving, wait_until
@@ -101,13 +101,12 @@ def queue_catalog(shared_partner: FakePartner, tmp_path_factory: pytest.TempPath
     return catalog
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="session")
 def shared_queue(
-    request: pytest.FixtureRequest, queue_catalog: CatalogFolder, tmp_path_factory: pytest.TempPathFactory
+    postgres: Postgres, queue_catalog: CatalogFolder, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """Return the servers most tests of the queue share, one on each kind of database."""
-    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
-    database = None if postgres is None else postgres.url(postgres.create())
+    """Return the server most tests of the queue share, on PostgreSQL."""
+    database = postgres.url(postgres.create())
     env, data = {**SETTINGS, **QUEUE_SETTINGS}, tmp_path_factory.mktemp("queued") / "data"
     plain = ("--no-local-partner",)
     with serving(data, database=database, catalog=queue_catalog.path, env=env, arguments=plain) as server:

@@ -12,8 +12,6 @@ from api.legs import KEYS, METERED, NEVER_COOLS_DOWN, fill_legs
 from fake_partner import SECRET, Behaviour, CatalogFolder, FakePartner, reply, reply_json
 from servers import Server, wait_until
 
-KINDS: Final = ("sqlite", "postgresql")
-"""The databases every state of a run is tried on."""
 BACKLOG: Final = 12
 QUEUE_SETTINGS: Final = {
     **KEYS,

@@ -9,8 +9,7 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-from api.queues import KINDS
-from databases import Postgres
+from databases import KINDS, Postgres
 from fairlead.cli import commands
 from fairlead.server.installation import DataDirectoryError
 from fake_partner import CatalogFolder, FakePartner, reply, running_partner

@@ -1,4 +1,4 @@
-"""Servers with an administration API, one on each kind of database, and people of every role."""
+"""A server with an administration API, on SQLite, and people of every role."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,40 +8,34 @@ import pytest
 
 from api.admin.members import Person, first_operator
 from api.conftest import SETTINGS, NewName, fill
-from api.queues import KINDS
-from databases import Postgres
 from fake_partner import CatalogFolder, FakePartner
 from servers import Server, serving
 
 NewPerson: TypeAlias = Callable[..., Person]
 
 
-@pytest.fixture(scope="session", params=KINDS)
-def site(
-    request: pytest.FixtureRequest, shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """Return the servers the tests of this folder share, one on each kind of database."""
-    with serving(**_options(request, shared_partner, tmp_path_factory.mktemp("admin"))) as server:
+@pytest.fixture(scope="session")
+def site(shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the server the tests of this folder share."""
+    with serving(**_options(shared_partner, tmp_path_factory.mktemp("admin"))) as server:
         yield server
 
 
-@pytest.fixture(params=KINDS)
-def broken_site(request: pytest.FixtureRequest, shared_partner: FakePartner, tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture
+def broken_site(shared_partner: FakePartner, tmp_path: Path) -> Iterator[Server]:
     """Return a server of this test alone, whose database the test breaks: its log may have unexpected errors."""
-    server = Server(**_options(request, shared_partner, tmp_path))
+    server = Server(**_options(shared_partner, tmp_path))
     try:
         yield server
     finally:
         server.kill()
 
 
-def _options(request: pytest.FixtureRequest, partner: FakePartner, folder: Path) -> dict[str, Any]:
-    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+def _options(partner: FakePartner, folder: Path) -> dict[str, Any]:
     catalog = CatalogFolder(folder / "catalog")
     fill(catalog, partner.url)
     return {
         "data": folder / "data",
-        "database": None if postgres is None else postgres.url(postgres.create()),
         "catalog": catalog.path,
         # Tests sign in from one address, more often than anybody may: a trusted proxy tells them apart.
         "env": {**SETTINGS, "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1"},

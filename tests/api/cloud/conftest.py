@@ -8,8 +8,6 @@ import pytest
 
 from api.cloud.clients import Client
 from api.conftest import SETTINGS, NewName
-from api.queues import KINDS
-from databases import Postgres
 from servers import Server, serving
 
 BACKLOG: Final = 4
@@ -29,13 +27,11 @@ _SETTINGS: Final = {
 NewCloudClient: TypeAlias = Callable[..., Client]
 
 
-@pytest.fixture(scope="session", params=KINDS)
-def cloud(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return the servers the tests of this folder share, one on each kind of database."""
-    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
-    database = None if postgres is None else postgres.url(postgres.create())
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the server the tests of this folder share, on SQLite."""
     data = tmp_path_factory.mktemp("cloud") / "data"
-    with serving(data, database=database, env=_SETTINGS, arguments=("--no-local-partner",)) as server:
+    with serving(data, env=_SETTINGS, arguments=("--no-local-partner",)) as server:
         yield server
 
 

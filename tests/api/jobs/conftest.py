@@ -8,7 +8,6 @@ import pytest
 
 from api.conftest import SETTINGS, NewName
 from api.jobs.callers import JobsCaller
-from api.queues import KINDS
 from databases import Postgres
 from servers import Server, serving
 
@@ -26,11 +25,10 @@ ENGINE: Final = {
 NewJobsCaller: TypeAlias = Callable[..., JobsCaller]
 
 
-@pytest.fixture(scope="session", params=KINDS)
-def jobs_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return the servers the tests of this folder share, one on each kind of database."""
-    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
-    database = None if postgres is None else postgres.url(postgres.create())
+@pytest.fixture(scope="session")
+def jobs_server(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the server the tests of this folder share, on PostgreSQL."""
+    database = postgres.url(postgres.create())
     data = tmp_path_factory.mktemp("jobs") / "data"
     with serving(data, database=database, env=ENGINE, arguments=("--no-local-partner",)) as server:
         yield server

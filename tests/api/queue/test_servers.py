@@ -14,7 +14,7 @@ import pytest
 
 from api.conftest import SETTINGS
 from api.legs import NATIVE
-from api.queues import KINDS, QUEUE_SETTINGS, Client, at_work, is_refused
+from api.queues import QUEUE_SETTINGS, Client, at_work, is_refused
 from databases import Postgres
 from fake_partner import CatalogFolder, FakePartner, reply, reply_json
 from servers import Server, serving, wait_until
@@ -63,18 +63,6 @@ def start(catalog: CatalogFolder, tmp_path: Path) -> Start:
     return start_server
 
 
-@pytest.fixture(params=KINDS)
-def either(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Return an empty PostgreSQL database, or None for a server's own file."""
-    if request.param == "sqlite":
-        yield None
-        return
-    server: Postgres = request.getfixturevalue("postgres")
-    name = server.create()
-    yield server.url(name)
-    server.drop(name)
-
-
 @pytest.fixture
 def shared(postgres: Postgres) -> Iterator[str]:
     """Return an empty PostgreSQL database for several servers."""
@@ -84,11 +72,11 @@ def shared(postgres: Postgres) -> Iterator[str]:
 
 
 @pytest.mark.req("R-34")
-def test_result_survives_a_restart(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_result_survives_a_restart(start: Start, shared: str, partner: FakePartner) -> None:
     """What ended before a restart is collected after it: small and large results, failures, cancellations."""
     partner.script("/hasty", reply(200, _LARGE))
     ids: dict[str, str] = {}
-    with start(either) as client:
+    with start(shared) as client:
         ids["fake/json-1"], ids["fake/hasty-1"] = client.queue(), client.queue("fake/hasty-1")
         for model, one in ids.items():
             client.wait_for_completion(one, model)
@@ -98,7 +86,7 @@ def test_result_survives_a_restart(start: Start, either: str | None, partner: Fa
         before = {model: client.collect(one, model) for model, one in ids.items()}
     assert [answer.status_code for answer in before.values()] == [200, 200, 502]
     assert before["fake/hasty-1"].content == _LARGE
-    with start(either) as client:
+    with start(shared) as client:
         for model, one in ids.items():
             after = client.collect(one, model)
             assert (after.status_code, after.content) == (before[model].status_code, before[model].content)
@@ -106,15 +94,15 @@ def test_result_survives_a_restart(start: Start, either: str | None, partner: Fa
 
 
 @pytest.mark.req("R-32", "R-29")
-def test_waiting_runs_survive_a_restart(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_waiting_runs_survive_a_restart(start: Start, shared: str, partner: FakePartner) -> None:
     """What waited for a slot or a worker when a server stopped is run by the next, in order, each once."""
-    with start(either, is_doomed=True, FAIRLEAD_QUEUE_PLACES="0") as client:
+    with start(shared, is_doomed=True, FAIRLEAD_QUEUE_PLACES="0") as client:
         client.change("--in-flight-limit", "2")
         ids = [client.queue(body={"number": number}, headers={"Idempotency-Key": str(number)}) for number in range(5)]
         assert [client.stands(one)["queue_position"] for one in ids] == [0, 1, 2, 3, 4]
         assert partner.requests() == []
         assert client.figure("held") == "0.05"
-    with start(either) as client:
+    with start(shared) as client:
         for one in ids:
             assert client.wait_for_completion(one) == {"status": "COMPLETED"}
         assert client.submit(body={"number": 3}, headers={"Idempotency-Key": "3"}).json()["request_id"] == ids[3]
@@ -123,14 +111,14 @@ def test_waiting_runs_survive_a_restart(start: Start, either: str | None, partne
 
 
 @pytest.mark.req("R-29", "R-34")
-def test_accepted_work_survives_a_crash(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_accepted_work_survives_a_crash(start: Start, shared: str, partner: FakePartner) -> None:
     """Work that a partner has accepted for a queued run is asked after by the next server, and is collectable."""
     at_work(partner, _RUNNING)
-    with start(either, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
+    with start(shared, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         request_id = client.queue(_BRAKE)
         wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     partner.script("/brake/t1", _DONE)
-    with start(either, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
+    with start(shared, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         assert client.wait_for_completion(request_id, _BRAKE, _TAKEN_OVER) == {"status": "COMPLETED"}
         assert client.collect(request_id, _BRAKE).content == b'{"state":"done"}'
         assert client.charges(request_id) == ["0.01"]
@@ -138,16 +126,16 @@ def test_accepted_work_survives_a_crash(start: Start, either: str | None, partne
 
 
 @pytest.mark.req("R-35")
-def test_cancel_request_survives_a_crash(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_cancel_request_survives_a_crash(start: Start, shared: str, partner: FakePartner) -> None:
     """A request that the partner did not hear before a crash is passed on by the server that goes on with the work."""
     at_work(partner, _RUNNING, stop=reply(503))
-    with start(either, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
+    with start(shared, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         request_id = client.queue(_BRAKE)
         wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
         assert client.cancel(request_id, _BRAKE).status_code == 202
     asked = len(partner.requests("/brake/t1/stop"))
     partner.script("/brake/t1/stop", reply(204, b""))
-    with start(either, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
+    with start(shared, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         wait_until(lambda: len(partner.requests("/brake/t1/stop")) > asked, "the request is passed on", _TAKEN_OVER)
         partner.script("/brake/t1", reply_json({"state": "stopped"}))
         assert client.wait_for_completion(request_id, _BRAKE)["error_type"] == "cancelled"
@@ -268,9 +256,9 @@ def test_open_stream_does_not_delay_a_stopping_server(start: Start, partner: Fak
 
 
 @pytest.mark.req("R-33", "R-34")
-def test_expired_result_is_410(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_expired_result_is_410(start: Start, shared: str, partner: FakePartner) -> None:
     """After its time status and collect answer 410, in the same bucket as what never was; cancelling is too late."""
-    with start(either, FAIRLEAD_RESULTS_HOURS="0.0006") as client:
+    with start(shared, FAIRLEAD_RESULTS_HOURS="0.0006") as client:
         partner.script("/hasty", reply(500))
         for model in ("fake/json-1", "fake/hasty-1"):
             request_id = client.queue(model)
@@ -285,10 +273,10 @@ def test_expired_result_is_410(start: Start, either: str | None, partner: FakePa
 
 
 @pytest.mark.req("R-33", "R-34")
-def test_run_that_waits_too_long_times_out(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_run_that_waits_too_long_times_out(start: Start, shared: str, partner: FakePartner) -> None:
     """A run that has waited too long ends as 504 `queue_timeout`: never dispatched, never charged, its hold free."""
     env = {"FAIRLEAD_QUEUE_HOURS": "0.0006", "FAIRLEAD_QUEUE_PLACES": "0"}
-    with start(either, **env) as client:
+    with start(shared, **env) as client:
         client.change("--in-flight-limit", "1")
         released, parked = client.queue(), client.queue()
         for one in (released, parked):

@@ -1,4 +1,4 @@
-"""Servers with a registry, one on each kind of database, and callers who publish."""
+"""A server with a registry, and callers who publish."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from api.conftest import SETTINGS, NewName
-from api.queues import KINDS
 from api.registry.publishing import Publishing
 from databases import Postgres
 from servers import Server, serving
@@ -15,11 +14,10 @@ from servers import Server, serving
 NewPublishing: TypeAlias = Callable[[], Publishing]
 
 
-@pytest.fixture(scope="session", params=KINDS)
-def registry(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return the servers the tests of this folder share, one on each kind of database."""
-    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
-    database = None if postgres is None else postgres.url(postgres.create())
+@pytest.fixture(scope="session")
+def registry(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the server the tests of this folder share, on PostgreSQL."""
+    database = postgres.url(postgres.create())
     data = tmp_path_factory.mktemp("registry") / "data"
     with serving(data, database=database, env=SETTINGS, arguments=("--no-local-partner",)) as server:
         yield server

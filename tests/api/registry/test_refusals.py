@@ -16,7 +16,6 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from api.conftest import SETTINGS, MakeToken
-from api.queues import KINDS
 from api.registry.conftest import NewPublishing
 from api.registry.publishing import DOWNLOAD, Publishing, refusal_of
 from databases import Postgres, opened_database
@@ -260,15 +259,10 @@ def test_registry_has_no_sockets(publishing: Publishing) -> None:
 
 
 @pytest.mark.req("G-02")
-@pytest.mark.parametrize("kind", KINDS)
-def test_deletion_that_cannot_be_recorded_is_500_and_not_made(
-    request: pytest.FixtureRequest, kind: str, tmp_path: Path
-) -> None:
+def test_deletion_that_cannot_be_recorded_is_500_and_not_made(postgres: Postgres, tmp_path: Path) -> None:
     """When the act of a deletion cannot be written, the answer is 500, and the node is there as before."""
-    postgres: Postgres | None = request.getfixturevalue("postgres") if kind == "postgresql" else None
-    database = None if postgres is None else postgres.url(postgres.create())
-    url = database or f"sqlite:///{tmp_path / 'data' / 'fairlead.db'}"
-    with _alone(tmp_path / "data", database) as publishing:
+    url = postgres.url(postgres.create())
+    with _alone(tmp_path / "data", url) as publishing:
         assert publishing.ask("POST", "/publishers", json={"id": "acme", "name": "Acme"}).status_code == 201
         node_id = publishing.make_node("blur")
         publishing.publish(node_id, "1.0.0")

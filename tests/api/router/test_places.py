@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from api.conftest import SETTINGS, NewName, catalog_of
-from api.queues import KINDS
 from databases import Postgres
 from end_to_end.crash_sites import lock_writes
 from fake_partner import FakePartner, reply
@@ -34,15 +33,6 @@ def _waiting(server: Server, count: int) -> None:
 
 def _settings(wait_seconds: float, **more: str) -> dict[str, str]:
     return {**SETTINGS, "FAIRLEAD_RUN_WAIT_SECONDS": f"{wait_seconds:g}", **more}
-
-
-@pytest.fixture(params=KINDS)
-def database(request: pytest.FixtureRequest) -> str | None:
-    """Return the URL of a database of each kind; None for SQLite in the data directory."""
-    if request.param != "postgresql":
-        return None
-    postgres: Postgres = request.getfixturevalue("postgres")
-    return postgres.url(postgres.create())
 
 
 class _Callers:
@@ -80,7 +70,7 @@ def held(partner: FakePartner) -> Iterator[FakePartner]:
 
 @pytest.mark.req("R-18", "R-29", "R-39")
 def test_run_without_a_place_is_refused_and_leaves_nothing(
-    tmp_path: Path, held: FakePartner, database: str | None, new_name: NewName
+    tmp_path: Path, held: FakePartner, new_name: NewName
 ) -> None:
     """503 with `Retry-After` in the router's format; no hold, no slot; its key may be used again, and pays once.
 
@@ -89,7 +79,7 @@ def test_run_without_a_place_is_refused_and_leaves_nothing(
     catalog = catalog_of(tmp_path, held.url)
     catalog.add_model("fake/json-1")
     env = _settings(0.3, FAIRLEAD_RUN_PLACES=str(_PLACES))
-    with serving(tmp_path / "data", database=database, catalog=catalog.path, env=env, arguments=_PLAIN) as server:
+    with serving(tmp_path / "data", catalog=catalog.path, env=env, arguments=_PLAIN) as server:
         flooding, calm = new_name(), new_name()
         key, other = server.new_workspace(flooding), server.new_workspace(calm)
         callers = _Callers(server)
