@@ -5,9 +5,9 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
-from console.conftest import Open
+from console.conftest import NARROW, WIDE, Open
 from console.people import run_model
 from servers import Server
 
@@ -35,6 +35,28 @@ def test_price_follows_the_form(open_page: Open) -> None:
     first = price.inner_text()
     page.get_by_role("spinbutton", name="Width").fill("2048")
     expect(price).not_to_have_text(first)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_page_of_a_model_opens_at_its_top_and_stays_there(open_page: Open, size: ViewportSize) -> None:
+    """Title and prompt are in view when everything has appeared, also what is far below."""
+    page = open_page(_PICTURES, viewport=size)
+    expect(page.get_by_role("tab", name="curl")).to_be_attached()
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+    assert page.evaluate("scrollY") == 0
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_button_stays_under_the_pointer_while_the_price_changes(open_page: Open, size: ViewportSize) -> None:
+    """A click is not lost because a longer or shorter price has just come: it would meet the place beside the button."""
+    page = open_page(_PICTURES, viewport=size)
+    price = page.get_by_role("form").locator(".estimate")
+    button = page.get_by_role("button", name="Run", exact=True)
+    expect(price).to_contain_text("Price: ")
+    before = button.bounding_box()
+    page.get_by_label("Prompt").fill("a boat")
+    expect(price).to_contain_text("This run costs")
+    assert button.bounding_box() == before
 
 
 def test_picture_is_made_kept_and_made_again_with_changes(open_page: Open) -> None:

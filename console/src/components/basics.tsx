@@ -202,7 +202,12 @@ export function Secret({ value }: { value: string }) {
 export function Tabs<T extends string>({ label, tabs, chosen, onChoose }: { label: string; tabs: readonly (readonly [T, string])[]; chosen: T; onChoose: (tab: T) => void }) {
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a row of tabs may be wider than its page
+    const row = list.current;
+    const tab = row?.querySelector("[aria-selected=true]");
+    if (row && tab) {
+      const [around, inside] = [row.getBoundingClientRect(), tab.getBoundingClientRect()];
+      row.scrollLeft += Math.min(0, inside.left - around.left) + Math.max(0, inside.right - around.right); // it may be wider than its page, which stays where it is
+    }
   }, [chosen]);
   return (
     <div ref={list} className="tabs" role="tablist" aria-label={label}>

@@ -5,7 +5,7 @@ import { type Body, type Work, type WorkState, useEstimate, useWork } from "../a
 import { useModel, useModelSchema, useProviderKeys } from "../api/models";
 import type { components } from "../api/schema";
 import { useMe } from "../api/session";
-import { BackLink, Button, CopyButton, Empty, FaultNotice, Loaded, PageHead, Tabs } from "../components/basics";
+import { BackLink, Button, CopyButton, Empty, FaultNotice, Loaded, Loading, PageHead, Tabs } from "../components/basics";
 import { dollars, duration, roundDollars } from "../format";
 import { JsonField, ObjectFields } from "../forms/fields";
 import { type JsonSchema, initialBody, withoutEmpty } from "../forms/schema";
@@ -20,8 +20,10 @@ import "../styles/forms.css";
 
 export function ModelPage({ params }: { params: { provider: string; model: string } }) {
   const { provider, model } = params;
+  const { workspace } = useMe();
   const about = useModel(provider, model);
   const schema = useModelSchema(provider, model);
+  const keys = useProviderKeys(workspace); // asked for here: a notice that came later would move the form
   return (
     <>
       <BackLink href="/explore">All models</BackLink>
@@ -29,7 +31,7 @@ export function ModelPage({ params }: { params: { provider: string; model: strin
       <Loaded query={about}>
         {(found) => (
           <Loaded query={schema}>
-            {(written) => <Studio key={found.id} model={found} schema={written} />}
+            {(written) => (keys.isPending ? <Loading /> : <Studio key={found.id} model={found} schema={written} />)}
           </Loaded>
         )}
       </Loaded>
@@ -164,7 +166,7 @@ function EstimateLine({ estimate, price }: { estimate: ReturnType<typeof useEsti
   }
   const isExact = Boolean(data?.amount ?? data?.min_amount);
   return (
-    <span className="estimate" role="status" aria-busy={isFetching}>
+    <span className="estimate" role="status" aria-busy={isFetching} title={words}>
       <span className="soft small">{isExact ? "This run costs " : "Price: "}</span>
       <strong>{words}</strong>
     </span>
