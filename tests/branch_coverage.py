@@ -6,8 +6,8 @@ repeat the lines that other tests reach. Imports are measured once, by a process
 collect the tests unmeasured, which takes a third of the time.
 
 Everything that a process executes takes two to five times as long while it is measured, libraries included. So of a
-test with many cases each process measures the first, and none that makes its own examples: those repeat the same lines.
-Of tests that run on both databases only those of storage are measured on PostgreSQL: the lines of others are the same.
+test with many cases the first is measured, and none that makes its own examples: those repeat the same lines.
+Of tests that run on both databases only those of storage are measured on each: the lines of others are the same.
 """
 
 import importlib
@@ -16,8 +16,7 @@ import pkgutil
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +32,6 @@ _NOT_MEASURED: Final = frozenset({"api", "attacks", "docs", "end_to_end", "form"
 _NOT_IMPORTED: Final = ("__main__", "migrations.env")
 """How the names of modules end that are programs, or that only Alembic can load."""
 
-_MOST_CASES: Final = 1
-"""How many cases of a test each process measures."""
 _FLOOR: Final = 71.0
 """The share of lines and branches that must be reached when all of the tests have run, in percent."""
 
@@ -44,7 +41,6 @@ class BranchCoverage:
 
     def __init__(self) -> None:
         self._coverage = _new_coverage()
-        self._cases: Counter[tuple[Path, str]] = Counter()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -61,17 +57,18 @@ class BranchCoverage:
         if not isinstance(item, pytest.Function) or is_hypothesis_test(item.obj):
             return False
         folder = item.path.relative_to(_ROOT).parts[1]
-        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        is_on_postgresql = any(isinstance(value, str) and value == "postgresql" for value in parameters)
-        if folder in _NOT_MEASURED or (is_on_postgresql and folder != "storage"):
-            return False
-        test = item.path, item.originalname
-        self._cases[test] += 1
-        return self._cases[test] <= _MOST_CASES
+        others = {name: at for name, at in _indices(item).items() if name != "database_url" or folder != "storage"}
+        return folder not in _NOT_MEASURED and not any(others.values())
 
     def pytest_sessionfinish(self) -> None:
         """Leave what was found to the process that adds all of it up."""
         self._coverage.save()
+
+
+def _indices(item: pytest.Function) -> Mapping[str, int]:
+    """Which value each parameter of a case has, counted from 0; nothing for a test of one case."""
+    found: Mapping[str, int] = item.callspec.indices if hasattr(item, "callspec") else {}
+    return found
 
 
 class Summary:

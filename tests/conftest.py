@@ -32,7 +32,7 @@ from s3_store import S3Server, running_store
 from servers import Form
 
 # The same examples every time, so that a commit is judged by itself; `HYPOTHESIS_PROFILE=search` looks for new ones.
-settings.register_profile("fairlead", deadline=None, max_examples=50, print_blob=True, derandomize=True)
+settings.register_profile("fairlead", deadline=None, max_examples=30, print_blob=True, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fairlead"))
 
@@ -211,7 +211,7 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
         yield f"sqlite:///{tmp_path / 'empty.db'}"
         return
     server: Postgres = request.getfixturevalue("postgres")
-    name = server.create()
+    name = server.create_bare()
     yield server.url(name)
     server.drop(name)
 

@@ -280,9 +280,8 @@ class Server:
 
         As `proven` does it, but for the stored files, and without the commands: thousands of tests end with it.
         """
-        self.idle()
+        wait_until(lambda: not self.busy_workspaces(), "no run is under way, and nothing is held")
         assert self._read(ledger.disagreements) == []
-        assert self.busy_workspaces() == []
 
     def busy_workspaces(self) -> list[dict[str, Any]]:
         """The workspaces that have something held, or a run under way."""

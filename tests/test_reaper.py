@@ -22,7 +22,6 @@ _TEMPLATE = server_template.__file__
     ("ended_by", "workers"),
     [
         pytest.param(signal.SIGTERM, "0", id="SIGTERM"),
-        pytest.param(signal.SIGHUP, "0", id="SIGHUP"),
         pytest.param(signal.SIGINT, "1", id="SIGINT with a worker"),
         pytest.param(signal.SIGKILL, "1", id="SIGKILL with a worker"),
     ],

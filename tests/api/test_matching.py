@@ -100,7 +100,7 @@ def test_call_has_the_route_that_starlette_would_give_it(routes: list[routing.Ro
     )
     made = st.lists(st.sampled_from(_segments(routes)), min_size=1, max_size=9).map(lambda parts: ("", *parts))
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(st.one_of(known, made).map("/".join), st.sampled_from(_METHODS))
     def is_the_same(path: str, method: str) -> None:
         try:

@@ -32,7 +32,7 @@ _RUNS: Final = 2000
 @pytest.fixture
 def target(postgres: Postgres) -> Iterator[str]:
     """Return the URL of an empty PostgreSQL database."""
-    name = postgres.create()
+    name = postgres.create_bare()
     yield postgres.url(name)
     postgres.drop(name)
 

@@ -23,13 +23,11 @@ from servers import Order, metric_of, wait_until
 
 _PART: Final = (
     "test_workflows.py::test_picture_is_uploaded_scaled_and_downloaded",
-    "test_workflows.py::test_cached_nodes_are_not_executed_again",
     "test_workflows.py::test_partner_node_is_run_through_the_router_and_paid_once",
     "test_workflows.py::test_jobs_are_cancelled_waiting_and_running",
     "test_replays.py::test_accepted_task_is_made_once",
-    "test_simulation.py::test_polled_vendor_can_be_tried",
 )
-"""Files, sockets, jobs and their charges; takeover and idempotency keys; runs at partners that are polled."""
+"""Files, sockets, jobs and their charges; takeover and idempotency keys."""
 _PATH: Final = "/v2/models/fake/json-1"
 
 

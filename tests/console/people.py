@@ -8,7 +8,10 @@ from playwright.sync_api import Page, expect
 from form.sources import ROOT
 
 _AXE: Final = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
-_RULES: Final = "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations)"
+_RULES: Final = (
+    "options => axe.run(document, {resultTypes: ['violations'], ...options}).then(found => found.violations)"
+)
+_COLOURS: Final = {"runOnly": ["color-contrast"]}
 _OVERFLOW: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -18,10 +21,14 @@ def sign_in(page: Page, url: str, key: str, path: str = "/console/explore") -> N
     expect(page.get_by_role("main").get_by_role("heading", level=1)).to_be_visible()
 
 
-def violations(page: Page) -> list[str]:
-    """What axe finds wrong with a page for who uses a keyboard or a screen reader: rules, with what breaks them."""
-    page.evaluate(axe())
-    found: list[dict[str, Any]] = page.evaluate(_RULES)
+def violations(page: Page, *, of_colours: bool = False) -> list[str]:
+    """What axe finds wrong with a page for who uses a keyboard or a screen reader: rules, with what breaks them.
+
+    The rules `of_colours` are those that another colour scheme can break.
+    """
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe())
+    found: list[dict[str, Any]] = page.evaluate(_RULES, _COLOURS if of_colours else {})
     return [
         f"{one['id']}: {node['html'][:200]} {node['failureSummary'][:300]}" for one in found for node in one["nodes"]
     ]

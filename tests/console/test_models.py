@@ -48,7 +48,7 @@ def test_page_of_a_model_opens_at_its_top_and_stays_there(open_page: Open, size:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_button_stays_under_the_pointer_while_the_price_changes(open_page: Open, size: ViewportSize) -> None:
-    """A click is not lost because a longer or shorter price has just come: it would meet the place beside the button."""
+    """A longer or shorter price that has just come makes no click miss the button."""
     page = open_page(_PICTURES, viewport=size)
     price = page.get_by_role("form").locator(".estimate")
     button = page.get_by_role("button", name="Run", exact=True)

@@ -88,7 +88,7 @@ def test_backup_of_a_running_server_is_restored_elsewhere(
         client.http.close()
     assert not place.with_name("backup.partial").exists()
 
-    name = postgres.create()
+    name = postgres.create_bare()
     target = postgres.url(name) if either_database.startswith("postgresql") else f"sqlite:///{tmp_path}/restored.db"
     where = ("--data", str(tmp_path / "elsewhere"), "--database", target)
     restored = _command("restore", str(place), *where, env=store)

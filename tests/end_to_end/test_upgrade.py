@@ -91,7 +91,7 @@ class _Load:
 @pytest.fixture
 def database(postgres: Postgres) -> Iterator[str]:
     """Return the URL of a database that no version has made anything in."""
-    name = postgres.create()
+    name = postgres.create_bare()
     yield postgres.url(name)
     postgres.drop(name)
 

@@ -12,7 +12,7 @@ import pytest
 from simulation.histories import Theatre
 
 _ONE: Final = os.environ.get("HISTORY_SEED")
-_MANY: Final = int(os.environ.get("HISTORIES", "120"))
+_MANY: Final = int(os.environ.get("HISTORIES", "64"))
 _FROM: Final = int(os.environ.get("HISTORIES_FROM", "0"))
 _AT_ONCE: Final = 8 if _MANY < 1000 else 100
 _CHUNKS: Final = [range(first, min(first + _AT_ONCE, _FROM + _MANY)) for first in range(_FROM, _FROM + _MANY, _AT_ONCE)]

@@ -186,7 +186,7 @@ def test_upgrade_gives_way_to_a_server_that_holds_one_table_and_needs_another(
                 await server.close()
             return await upgrading
 
-    name = postgres.create()
+    name = postgres.create_bare()
     assert asyncio.run(go(postgres.url(name))) == _FIRST
     postgres.drop(name)
 
