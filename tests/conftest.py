@@ -18,6 +18,7 @@ from httpx._transports import default as httpx_transports
 from hypothesis import settings
 
 import branch_coverage
+import machine
 import reaper
 import second_try
 from cluster.form import SQLITE, ManyServers
@@ -121,10 +122,13 @@ def _parameters(item: pytest.Item) -> Collection[object]:
     return () if callspec is None else callspec.params.values()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its limit
 def pytest_configure(config: pytest.Config) -> None:
     """Have everything ended that this run starts, also when it is killed; its workers inherit the run's mark."""
     if not hasattr(config, "workerinput"):
         reaper.watch_this_run()
+        machine.measure()
+        os.environ["PYTEST_TIMEOUT"] = str(machine.limit(float(config.getini("timeout"))))
     branch_coverage.measure(config)
     second_try.configure(config)
     vars(httpx_transports)["create_ssl_context"] = cache(create_ssl_context)  # else each new client takes 20 ms

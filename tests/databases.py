@@ -23,6 +23,7 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError, Wor
 from fairlead.storage.db.migrate import migrate, schema_state
 from fairlead.storage.db.opening import open_database
 from fairlead.storage.db.tables import metadata
+from machine import limit
 from ports import free_ports
 
 T = TypeVar("T")
@@ -175,7 +176,7 @@ class Postgres:
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the server
                 **self._as_owner(),
             )  # fmt: skip
-        end = time.monotonic() + _START_SECONDS
+        end = time.monotonic() + limit(_START_SECONDS)
         while self._process.poll() is None and time.monotonic() < end:
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 self.execute("SELECT 1")
@@ -231,12 +232,12 @@ def _empty(connection: Connection) -> None:
 
 
 async def _execute(url: str, statements: tuple[str, ...]) -> None:
-    connection = await asyncpg.connect(url, timeout=_START_SECONDS)
+    connection = await asyncpg.connect(url, timeout=limit(_START_SECONDS))
     try:
         for statement in statements:
             await connection.execute(statement)
     finally:
-        await connection.close(timeout=_START_SECONDS)
+        await connection.close(timeout=limit(_START_SECONDS))
 
 
 def _owner() -> dict[str, int]:

@@ -18,6 +18,7 @@ from obstore.exceptions import BaseError
 
 import reaper
 from fairlead.storage.blobs.opening import Bucket, bucket_store
+from machine import limit
 from ports import free_ports
 
 ACCESS_KEY: Final = "tests"
@@ -115,7 +116,7 @@ class S3Server:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, start_new_session=True,
                 env={"PATH": os.environ.get("PATH", os.defpath), **own, **reaper.run_variables()},
             )  # fmt: skip
-        end = time.monotonic() + _START_SECONDS
+        end = time.monotonic() + limit(_START_SECONDS)
         while self._process.poll() is None and time.monotonic() < end:
             with suppress(BaseError):
                 self._make_bucket("ready")

@@ -31,6 +31,7 @@ from fairlead.storage.db.database import Database
 from fairlead.storage.db.opening import WaitingDatabase, open_database
 from fairlead.storage.db.tables import workspaces
 from fairlead.storage.ledger import ledger
+from machine import limit
 from server_template import fork_server, is_forkable
 
 T = TypeVar("T")
@@ -99,7 +100,7 @@ class Order:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            status = process.wait(60)
+            status = process.wait(limit(60))
             process.stdout.close()
             raise ServerFailedError(f"exit status {status}: {self.log.read_text('utf-8')}")
         ready: dict[str, Any] = json.loads(line)
@@ -172,7 +173,7 @@ class Server:
         self.url = self._installation.url
         self.key = self._installation.first_key or (data / "first-key").read_text("ascii").strip()
         self._kept = KeptDatabase()
-        self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=60, verify=PLAIN)
+        self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=limit(60), verify=PLAIN)
 
     @property
     def process(self) -> Process:
@@ -258,7 +259,7 @@ class Server:
     def abandon(self, path: str, key: str, content: bytes, once: Callable[[], object], **headers: str) -> None:
         """Send a call, and leave without its answer once something is so; underscores in header names are hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        with closing(http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)) as connection:
+        with closing(http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=limit(30))) as connection:
             connection.request("POST", path, content, {"X-API-Key": key, **named})
             wait_until(once, "the moment to leave")
 
@@ -271,7 +272,7 @@ class Server:
         live, give_up_at = math.inf, 0.0
         while left := self.workspace()["in_flight"]:
             if left < live:
-                live, give_up_at = left, time.monotonic() + _STANDSTILL_SECONDS
+                live, give_up_at = left, time.monotonic() + limit(_STANDSTILL_SECONDS)
             assert time.monotonic() < give_up_at, f"these stayed live: {self._live()}"
             time.sleep(0.1)
 
@@ -376,7 +377,7 @@ class KeptDatabase:
 
     def _database_at(self, url: str) -> Database:
         if url not in self._open:
-            self._open[url] = _Unclosed(WaitingDatabase(open_database(url), _RESTARTED_SECONDS))
+            self._open[url] = _Unclosed(WaitingDatabase(open_database(url), limit(_RESTARTED_SECONDS)))
         return self._open[url]
 
 
@@ -403,7 +404,7 @@ def start_command(
 
 
 def _end(process: Process) -> int:
-    status = process.wait(60)
+    status = process.wait(limit(60))
     if process.stdout is not None:
         process.stdout.close()
     return status
@@ -476,8 +477,11 @@ def is_alive(process: int) -> bool:
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = 60, pause: float = 0.02) -> T:
-    """Ask until the answer is true, within bounds; AssertionError says what was waited for in vain."""
-    give_up_at = time.monotonic() + seconds
+    """Ask until the answer is true, within bounds; AssertionError says what was waited for in vain.
+
+    `seconds` are those of an idle machine.
+    """
+    give_up_at = time.monotonic() + limit(seconds)
     while not (found := condition()):
         assert time.monotonic() < give_up_at, f"waited in vain for: {what}"
         time.sleep(pause)

@@ -6,8 +6,9 @@ import pytest
 
 from attacks import by_callers, by_packs, on_files, on_secrets
 from attacks.world import Attack, World, run_world
+from machine import limit
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(limit(600))
 
 
 @pytest.fixture(scope="module")

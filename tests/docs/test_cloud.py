@@ -13,6 +13,7 @@ import PIL.Image
 import pytest
 
 from docs.pages import assert_prints, blocks, commands, run, start_server, type_in, with_commands
+from machine import limit
 from servers import Server, environment, serving, wait_until
 
 _PAGE: Final = "cloud.md"
@@ -53,7 +54,7 @@ executing nothing more
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(limit(600))
 @pytest.mark.req("C-02", "C-04", "C-05", "C-06", "C-11", "C-13")
 def test_workflow_walkthrough_prints_what_the_page_says(tmp_path: Path) -> None:
     """Anyone who types the walk into a terminal sees what the page says, one command after the other."""

@@ -17,6 +17,7 @@ import pytest
 
 from databases import Postgres
 from fake_partner import SECRET, CatalogFolder, FakePartner, Request, reply, reply_json
+from machine import limit
 from servers import Server, serving, wait_until
 
 _PICTURES: Final = 100
@@ -106,7 +107,7 @@ async def _crash(server: Server, partner: FakePartner) -> frozenset[str]:
     answered: list[str] = []
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
-        base_url=server.url, headers={"X-API-Key": server.key}, timeout=50, limits=limits
+        base_url=server.url, headers={"X-API-Key": server.key}, timeout=limit(50), limits=limits
     ) as client:
 
         async def run(model_id: str, body: Any) -> None:

@@ -16,6 +16,7 @@ from catalog_samples import Call, calls
 from fairlead.domain.assets.links import links_in
 from fairlead.domain.catalog.models import Model
 from fairlead.server.installation import LOCAL
+from machine import limit
 
 _PROMPTS: Final = {"prompt", "promptText", "prompt_text", "text", "text_prompt", "texture_prompt"}
 """What fields are called that hold a caller's own words."""
@@ -23,7 +24,7 @@ _INLINE: Final = {"gemini-interactions", "openai", "veo"}
 """Those that send what they make in their answers, unless they are asked for links."""
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(limit(600))
 def test_every_model_of_the_catalog_runs(tmp_path: Path) -> None:
     """Every model completes over every leg, is priced, and is described by its output schema; the books add up."""
     made = run_catalog(tmp_path / "data")
@@ -35,7 +36,7 @@ def test_every_model_of_the_catalog_runs(tmp_path: Path) -> None:
     assert [one.row() for one in native if not _is_ours(one)] == []
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(limit(600))
 @pytest.mark.req("R-32", "R-34")
 def test_every_call_ends_alike_through_the_queue(tmp_path: Path) -> None:
     """Every call of a provider ends in the same bytes, type, credits and dropped fields; bytes are refused.

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from machine import limit
 from simulation.histories import Theatre
 
 _ONE: Final = os.environ.get("HISTORY_SEED")
@@ -27,7 +28,7 @@ def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
 
 
 @pytest.mark.req("R-18", "R-29", "R-34", "R-35")
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(limit(900))
 @pytest.mark.skipif(_ONE is not None, reason="one history is asked for")
 @pytest.mark.parametrize("seeds", _CHUNKS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_every_history_keeps_the_invariants(theatre: Theatre, seeds: range) -> None:
