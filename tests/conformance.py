@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeAlias, TypeGuard
@@ -65,13 +66,14 @@ def read_rules(text: str) -> list[Rule]:
     return rules
 
 
-def read_proofs(tests: Path = TESTS) -> list[Proof]:
+@cache
+def read_proofs(tests: Path = TESTS) -> Sequence[Proof]:
     """Read the marks of every test file, sorted."""
     proofs: set[Proof] = set()
     for path in sorted({*tests.rglob("test_*.py"), *tests.rglob("*_test.py")}):
         name = path.relative_to(tests.parent).as_posix()
         proofs.update(proofs_in(path.read_text(encoding="utf-8"), name))
-    return sorted(proofs)
+    return tuple(sorted(proofs))
 
 
 def proofs_in(source: str, path: str) -> set[Proof]:

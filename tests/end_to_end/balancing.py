@@ -12,6 +12,8 @@ from servers import PLAIN, Server, wait_until
 
 CALLERS: Final = 6
 CALLS_BETWEEN: Final = 60
+_PAUSE_SECONDS: Final = 0.02
+"""Between two calls of a caller: some are always under way, and most of the processor is left to other tests."""
 
 
 class Balancer:
@@ -62,11 +64,11 @@ class Balancer:
                 client.close()
 
     def _look(self) -> None:
-        while not self._is_over.wait(0.05):
+        while not self._is_over.wait(0.1):
             self._ready = [url for url in list(self._clients) if is_ready(url)]
 
     def _call(self, kind: Callable[[httpx.Client], int]) -> None:
-        while not self._is_over.wait(0.002):
+        while not self._is_over.wait(_PAUSE_SECONDS):
             if not (ready := self._ready):
                 continue
             url = ready[next(self._turns) % len(ready)]

@@ -1,6 +1,6 @@
 """A server killed in the middle of its work, and the one that is started after it.
 
-The crash is made once for each kind of database, with four kinds of runs under way: a hundred pictures of the
+The crash is made once for each kind of database, with four kinds of runs under way: fifty pictures of the
 built-in partner, runs of a partner that honours idempotency keys, runs of one that does not, and tasks of the latter
 that it has accepted. Every test then reads the same facts.
 """
@@ -20,11 +20,11 @@ from fake_partner import SECRET, CatalogFolder, FakePartner, Request, reply, rep
 from machine import limit
 from servers import Server, serving, wait_until
 
-_PICTURES: Final = 100
-_ANSWERED_FIRST: Final = 20
+_PICTURES: Final = 50
+_ANSWERED_FIRST: Final = 10
 _FEW: Final = 12
 _PICTURE: Final = {"prompt": "a harbour at dawn", "width": 256, "height": 256}
-"""Large enough that a hundred are not made before the first twenty were read by a caller who is kept waiting."""
+"""Large enough that fifty are not made before the first ten were read by a caller who is kept waiting."""
 _ENV: Final = {
     "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
     "FAIRLEAD_PROVIDER_ONCE_KEY": SECRET,

@@ -1,4 +1,4 @@
-"""Two hundred calls with idempotency keys, and a server that is killed among them (R-18, R-29).
+"""A hundred calls with idempotency keys, and a server that is killed among them (R-18, R-29).
 
 Each call has a body of its own, by which what was asked of a partner can be told apart. Afterwards every call is made
 again: it is told what was recorded, or told that nobody knows, or runs because it never began. Nothing is asked for
@@ -19,8 +19,8 @@ import pytest
 from fake_partner import SECRET, CatalogFolder, FakePartner, echo
 from servers import Server, serving, wait_until_async
 
-_CALLS: Final = 200
-_AT_ONCE: Final = 40
+_CALLS: Final = 100
+_AT_ONCE: Final = 20
 _MODELS: Final = ("fake/json-1", "once/json-1")
 _ENV: Final = {
     **{f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "ONCE")},
@@ -39,7 +39,7 @@ def _catalog(folder: Path, partner: FakePartner) -> CatalogFolder:
     for model_id in _MODELS:
         catalog.add_model(model_id, provider=model_id.partition("/")[0])
     for path in _PATHS:
-        partner.script(path, *[echo()] * 20, partner.hold(echo()))
+        partner.script(path, *[echo()] * (_AT_ONCE // 2), partner.hold(echo()))
     return catalog
 
 
