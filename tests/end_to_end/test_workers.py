@@ -2,10 +2,8 @@
 
 import http.client
 import json
-import os
+import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 
 from end_to_end.workflow_clients import WorkflowClient, graph_showing
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
-from servers import Server, environment, serving, start_command, wait_until
+from servers import Order, Server, ServerFailedError, environment, serving, start_command, wait_until
 
 pytestmark = [pytest.mark.req("M-05"), pytest.mark.single_server("it makes an installation of its own")]
 
@@ -226,8 +224,7 @@ def test_unusable_settings_of_workers_are_named_in_one_line(
     tmp_path: Path, words: tuple[str, ...], env: Mapping[str, str], told: str
 ) -> None:
     """A worker without a database to share, and pools that cannot be read."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", *words, "--data", str(tmp_path / "data")],
-        check=False, capture_output=True, text=True, env={**environment(env), "PATH": os.defpath}, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, told in done.stderr, done.stderr.count("\n")) == (1, True, 1), done.stderr
+    order = Order(tmp_path / "data", env=env)
+    with pytest.raises(ServerFailedError, match=f"exit status 1: .*{re.escape(told)}") as raised:
+        order.wait_until_ready(order.start(*words))
+    assert len(str(raised.value).strip().splitlines()) == 1

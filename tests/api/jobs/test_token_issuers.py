@@ -1,8 +1,5 @@
 """Tokens are believed of one issuer and for one audience, on every API, in each one's form of a refusal (S-10)."""
 
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +11,7 @@ import pytest
 from api.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
 from api.jobs.callers import JobsCaller
 from cases import for_each
-from servers import Server
+from servers import Server, ServerFailedError
 
 pytestmark = pytest.mark.req("S-10")
 
@@ -86,10 +83,7 @@ def test_server_with_keys_but_without_issuer_and_audience_does_not_start(
     tmp_path: Path, keys: dict[str, str], named: dict[str, str], lacking: str
 ) -> None:
     """One line says which setting is missing and why; the secret is not in it."""
-    command = [sys.executable, "-m", "fairlead", "serve", "--port", "0", "--data", str(tmp_path / "data")]
-    environment = {"PATH": os.environ["PATH"], **keys, **named}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
-    assert ended.returncode != 0
-    assert f"{lacking}: needed with" in ended.stderr
-    assert JWT_SECRET not in ended.stderr + ended.stdout
-    assert len(ended.stderr.strip().splitlines()) == 1
+    with pytest.raises(ServerFailedError, match=f"exit status 1: .*{lacking}: needed with") as raised:
+        Server(tmp_path / "data", env={**keys, **named})
+    assert JWT_SECRET not in str(raised.value)
+    assert len(str(raised.value).strip().splitlines()) == 1
