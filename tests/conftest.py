@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator
-from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -24,8 +23,8 @@ import second_try
 from cluster.form import SQLITE, ManyServers
 from compilation import compile_tests
 from databases import KINDS, Postgres, migrate_url, opened_database, running_postgres
-from fairlead.storage.db.database import Database, DatabaseUnavailableError
-from fairlead.storage.db.opening import open_database
+from fairlead.storage.db.database import Database
+from fairlead.storage.db.opening import WaitingDatabase, open_database
 from fairlead.storage.ledger import ledger
 from fake_partner import FakePartner, running_partner
 from nats_servers import NatsServer, running_nats
@@ -40,7 +39,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fairlead"))
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 _ON_BOTH_KINDS = ("storage", "operations/accounts", "operations/ledger")
 """Folders whose tests run on each kind of database (CONTRIBUTING.md says which tests need that)."""
-_CONNECTS_MOST = 4
+_CONNECT_SECONDS = 12.0
 _WORKERS_OF_A_CORE = 2
 _GC_OBJECTS = 50_000
 _TESTS = Path(__file__).parent
@@ -230,19 +229,11 @@ def run() -> Iterator[Run]:
 @pytest.fixture
 def database(database_url: str, run: Run) -> Iterator[Database]:
     """Return an open, migrated database that belongs to the loop of `run`."""
-    opened_database = open_database(database_url)
-    if database_url.startswith("postgresql"):
-        run(_connect(opened_database))
+    opened_database: Database = open_database(database_url)
+    if database_url.startswith("postgresql"):  # whose connections take longer than their bound beside busy loops
+        opened_database = WaitingDatabase(opened_database, machine.limit(_CONNECT_SECONDS))
     yield opened_database
     run(opened_database.close())
-
-
-async def _connect(database: Database) -> None:
-    """Have a connection available: on a machine that is busy with other tests the first may take its time."""
-    for _ in range(_CONNECTS_MOST):
-        with suppress(DatabaseUnavailableError):
-            return await database.read(lambda _: None)
-    return await database.read(lambda _: None)
 
 
 @pytest.fixture
