@@ -1,4 +1,4 @@
-"""Callers of the queue, the models they ask for, and servers of both databases that serve them."""
+"""Callers of the queue, the models they ask for, and the partner that serves them."""
 
 import shutil
 from collections.abc import Callable, Mapping
