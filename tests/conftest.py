@@ -22,6 +22,7 @@ import reaper
 import second_try
 from cluster.form import SQLITE, ManyServers
 from compilation import compile_tests
+from compiled_statements import share_compiled_statements
 from databases import KINDS, Postgres, migrate_url, opened_database, running_postgres
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.opening import WaitingDatabase, open_database
@@ -130,6 +131,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTEST_TIMEOUT"] = str(machine.limit(float(config.getini("timeout"))))
     branch_coverage.measure(config)
     second_try.configure(config)
+    share_compiled_statements()
     vars(httpx_transports)["create_ssl_context"] = cache(create_ssl_context)  # else each new client takes 20 ms
 
 
