@@ -51,6 +51,7 @@ def test_every_section_of_rules_is_on_the_page() -> None:
         "A": "Administration",
         "S": "Isolation",
         "M": "Many servers",
+        "T": "Trust",
     }
 
 

@@ -48,7 +48,7 @@ from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange
-from fairlead.providers.health import Healths
+from fairlead.providers.health import CredentialRef, Health, Healths
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
 from fairlead.server.messaging import publish_changed_runs, publish_released
@@ -387,7 +387,11 @@ class Server:
 
     def _dispatcher(self, credentials: Credentials) -> Dispatcher:
         observe = self.seen.append
-        healths = Healths(lambda place, health: observe(CredentialHealth(*place, health.value)))
+
+        def tell(place: CredentialRef, health: Health, workspaces: int, reason: str) -> None:
+            observe(CredentialHealth(*place, health.value, workspaces, reason))
+
+        healths = Healths(tell, lambda: self.now_ns / 1e9)
         attempts = Attempts(self.exchange, credentials, healths)
         links = Links(bytes(32))
         copier = AssetCopier(

@@ -66,7 +66,7 @@ async def partner_client(
         exchange = Exchange(providers, transport, credentials, answers)
         changes: list[tuple[CredentialRef, Health]] = []
 
-        def hear(ref: CredentialRef, health: Health) -> None:
+        def hear(ref: CredentialRef, health: Health, _workspaces: int, _reason: str) -> None:
             changes.append((ref, health))
 
         healths = Healths(hear) if clock is None else Healths(hear, clock)

@@ -185,9 +185,35 @@ def test_refused_credentials_end_the_call(plain: Provider, partner: FakePartner,
 def test_cooldown_between_tries_keeps_the_partners_answer(plain: Provider, partner: FakePartner) -> None:
     """A credential that begins to cool down between two tries does not change what the caller is told."""
     partner.script("/json", reply(503))
-    reading, _ = send_order(replace(plain, cooldown=Cooldown(after=1, seconds=60)))
-    assert reading == Failed(ProviderError(upstream=Upstream(503)), 503, Reached.REFUSED)
+
+    async def run() -> Outcome | Accepted:
+        wary = replace(plain, cooldown=Cooldown(after=1, seconds=60))
+        async with partner_client(wary) as our:
+            ref = "fake", our.credentials.all("fake")[0].label
+            return await our.attempts.send(
+                our.order("json"), lambda *_: our.healths.note_failure(ref, "", wary.cooldown, "answered 503")
+            )
+
+    assert asyncio.run(run()) == Failed(ProviderError(upstream=Upstream(503)), 503, Reached.REFUSED)
     assert len(partner.requests()) == 1
+
+
+@pytest.mark.req("T-02")
+def test_run_counts_once_towards_a_cooldown(plain: Provider, partner: FakePartner) -> None:
+    """The tries of one run are one failure; one that is answered at last is none."""
+    partner.script("/json", *[reply(503)] * 3, reply(503), reply(503), reply(), *[reply(503)] * 6)
+
+    async def run() -> tuple[int, PartnerClient]:
+        async with partner_client(replace(plain, cooldown=Cooldown(after=2, seconds=60))) as our:
+            for _ in range(3):
+                await our.send(our.order("json"))
+            before = len(our.changes)
+            await our.send(our.order("json"))
+            return before, our
+
+    before, our = asyncio.run(run())
+    assert (before, [health for _, health in our.changes]) == (0, [Health.COOLING_DOWN])
+    assert len(partner.requests()) == 12
 
 
 @pytest.mark.parametrize("fault", [InvalidInput, None])

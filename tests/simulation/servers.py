@@ -252,7 +252,7 @@ class SimulatedServer:
         )
         return Dispatcher(attempts, self.exchange, copier, self.world.clock, self._observe)
 
-    def _cools_down(self, ref: CredentialRef, _health: Health) -> None:
+    def _cools_down(self, ref: CredentialRef, _health: Health, _workspaces: int, _reason: str) -> None:
         self.world.scenario.turned_away.add(ref[0])
 
     def _observe(self, observation: Observation) -> None:

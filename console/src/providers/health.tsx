@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plug } from "lucide-react";
 import { useState } from "react";
+import { Link } from "wouter";
 import { api, documentOf } from "../api/client";
 import type { components } from "../api/schema";
 import { Button, Empty, Field, Loaded, StateTag } from "../components/basics";
@@ -66,7 +67,7 @@ export function ProviderHealth() {
 function Row({ provider: one }: { provider: Provider }) {
   const queries = useQueryClient();
   const { tell, tellFault } = useToasts();
-  const isCooling = one.cooldown_until !== null || one.credentials.some((each) => each.cooldown_until !== null);
+  const isCooling = one.credentials.some((each) => each.cooldown_until !== null || each.workspaces.length > 0);
   const end = () =>
     void api
       .POST("/api/admin/v1/providers/{provider}/end-cooldowns", { params: { path: { provider: one.name } } })
@@ -89,6 +90,11 @@ function Row({ provider: one }: { provider: Provider }) {
           {one.credentials.map((each) => (
             <span key={each.label} className="row small" title={each.cooldown_until ? `until ${dateTime(each.cooldown_until)}` : undefined}>
               <code>{each.label}</code> {each.state !== "ready" && <StateTag state={each.state} />}
+              {each.workspaces.map((cooling) => (
+                <span key={cooling.workspace} title={cooling.until ? `until ${dateTime(cooling.until)}` : "the next run tries it"}>
+                  cools down for <Link href={`/workspaces/${encodeURIComponent(cooling.workspace)}`}>{cooling.workspace}</Link>: {cooling.reason}
+                </span>
+              ))}
             </span>
           ))}
           {one.credentials.length === 0 && "–"}

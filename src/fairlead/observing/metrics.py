@@ -1,6 +1,7 @@
 """Prometheus metrics, as one listener to observations (docs/observing.md names them all)."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -120,12 +121,8 @@ class _LegCounters:
     """Counts what is done about failing partners."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._repeated = Counter(
-            "fairlead_calls_repeated",
-            "Calls sent again that a provider did not take.",
-            ("provider",),
-            registry=registry,
-        )
+        by_provider = partial(Counter, labelnames=("provider",), registry=registry)
+        self._repeated = by_provider("fairlead_calls_repeated", "Calls sent again that a provider did not take.")
         self._redirected = Counter(
             "fairlead_runs_redirected",
             "Runs that went on at another provider.",
@@ -135,6 +132,12 @@ class _LegCounters:
         self._cooldowns = Gauge(
             "fairlead_provider_cooldown",
             "Whether a credential of a provider cools down (1), has a probe under way (0.5) or is ready (0).",
+            ("provider", "credential"),
+            registry=registry,
+        )
+        self._cooling_workspaces = Gauge(
+            "fairlead_provider_cooldown_workspaces",
+            "For how many workspaces a credential of a provider cools down, each by its own runs.",
             ("provider", "credential"),
             registry=registry,
         )
@@ -160,8 +163,9 @@ class _LegCounters:
                 self._repeated.labels(provider).inc()
             case RunRedirected(from_provider=first, to_provider=second):
                 self._redirected.labels(first, second).inc()
-            case CredentialHealth(provider=provider, label=label, health=health):
+            case CredentialHealth(provider=provider, label=label, health=health, workspaces=workspaces):
                 self._cooldowns.labels(provider, label).set(_HEALTHS[health])
+                self._cooling_workspaces.labels(provider, label).set(workspaces)
 
 
 class _QueueMeters:

@@ -95,11 +95,16 @@ class CallRepeated(msgspec.Struct, frozen=True):
 
 
 class CredentialHealth(msgspec.Struct, frozen=True):
-    """A credential of a provider has failed too often and cools down, is tried again, or works again."""
+    """A credential of a provider has failed too often and cools down, is tried again, or works again.
+
+    `health` is that for all; it cools down for as many `workspaces`, the last of them for the `reason`.
+    """
 
     provider: str
     label: str
     health: str
+    workspaces: int = 0
+    reason: str = ""
 
 
 class SettingUnknown(msgspec.Struct, frozen=True):

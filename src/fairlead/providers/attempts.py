@@ -7,7 +7,7 @@ repeatedly cools down (health.py); a call that finds none it may use fails at on
 import asyncio
 import math
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ from fairlead.domain.runs.retries import is_about_the_credential, may_go_again, 
 from fairlead.providers.answers import Accepted
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange, Order
-from fairlead.providers.health import CredentialRef, Healths
+from fairlead.providers.health import WORKSPACES_MAX, Healths
 from fairlead.providers.spec import Provider, Retry
 
 _JITTER: Final = 0.5
@@ -38,33 +38,33 @@ class Attempts:
         attempt may have been taken, no later failure proves that the work was not.
         """
         provider = self._exchange.providers[order.provider]
-        is_ours = order.credential is None
-        number, failing = 0, self._healths.failing
-        spent: set[str] = set()
+        number, healths, failing = 0, self._healths, self._healths.failing
+        failures: dict[str, Failed] = {}
         failed: Failed | None = None
         while True:
-            is_well = not (spent or failing)  # the usual case, for which every run checks
+            is_well = not (failures or failing)  # the usual case, for which every run checks
             credential = order.credential or (
-                self._credentials.next(order.provider) if is_well else self._next(order.provider, spent)
+                self._credentials.next(order.provider) if is_well else self._next(order, failures)
             )
             if credential is None:
-                return failed or self._none(order.provider)
+                return failed or self._none(order)
             ref = (order.provider, credential.label)
             if ref in failing:
-                self._healths.begins(ref, provider.cooldown)
+                healths.begins(ref, order.owner_id, provider.cooldown)
             reading = await self._exchange.send(order, credential)
             if type(reading) is not Failed:
-                if is_ours and ref in failing:
-                    self._healths.note_success(ref)
+                if failures or ref in failing or len(healths.answered[ref]) >= WORKSPACES_MAX:
+                    self._note(order, provider, failures, credential)
+                elif order.credential is None:  # every run passes here
+                    healths.answered[ref][order.owner_id] = healths.now()
                 return reading
-            if is_ours:  # a caller's own credential says nothing of the partner's health for ours
-                self._note(ref, provider, reading)
             is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
             answered = None if failed is None else failed.upstream_status
             failed = (reading.in_doubt() if is_in_doubt else reading).after(answered)
-            spent.add(credential.label)
-            pause = self._before_next(provider, order, reading, number, spent)
+            failures[credential.label] = reading
+            pause = self._before_next(provider, order, reading, number, failures)
             if pause is None:
+                self._note(order, provider, failures)
                 return failed
             number += 1
             tell_again(number, pause)
@@ -77,51 +77,65 @@ class Attempts:
 
         A partner's refusal of one credential says nothing about another: that one is tried at once.
         """
-        if order.credential is None and is_about_the_credential(failed) and self._has_other(order.provider, spent):
+        if order.credential is None and is_about_the_credential(failed) and self._has_other(order, spent):
             return 0.0
         repeats_safely = provider.idempotency_header is not None
         if number >= provider.retry.times or not may_go_again(failed, repeats_safely=repeats_safely):
             return None
         return _pause(provider.retry, number, failed)
 
-    def _next(self, provider: str, spent: Collection[str]) -> Credential | None:
+    def _next(self, order: Order, spent: Collection[str]) -> Credential | None:
         """The next credential in turn, preferably one that has not failed for this order."""
-        may = partial(self._may, provider)
-        fresh = self._credentials.next(provider, lambda one: one.label not in spent and may(one)) if spent else None
-        return fresh or self._credentials.next(provider, may)
+        may, take = partial(self._may, order), partial(self._credentials.next, order.provider)
+        return (take(lambda one: one.label not in spent and may(one)) if spent else None) or take(may)
 
-    def _has_other(self, provider: str, spent: Collection[str]) -> bool:
-        return any(one.label not in spent and self._may(provider, one) for one in self._credentials.all(provider))
+    def _has_other(self, order: Order, spent: Collection[str]) -> bool:
+        return any(one.label not in spent and self._may(order, one) for one in self._credentials.all(order.provider))
 
-    def _note(self, ref: CredentialRef, provider: Provider, failed: Failed) -> None:
-        """Record what a failed attempt says about the partner's health."""
-        if tells_of_the_partner(failed):
-            self._healths.note_failure(ref, provider.cooldown)
-        else:
-            self._healths.note_success(ref)
+    def _note(
+        self, order: Order, provider: Provider, failures: Mapping[str, Failed], served: Credential | None = None
+    ) -> None:
+        """Record once, at the end of a run's tries, what each credential's last one says about the partner's health.
 
-    def _may(self, provider: str, credential: Credential) -> bool:
-        return self._healths.may_call((provider, credential.label))
+        A caller's own credential says nothing of the partner's health for ours.
+        """
+        if order.credential is not None:
+            return
+        last: dict[str, Failed | None] = {**failures} if served is None else {**failures, served.label: None}
+        for label, failed in last.items():
+            ref = order.provider, label
+            if failed is not None and tells_of_the_partner(failed):
+                self._healths.note_failure(ref, order.owner_id, provider.cooldown, failed.summary)
+            else:
+                self._healths.note_success(ref, order.owner_id)
 
-    def _none(self, provider: str) -> Failed:
+    def _may(self, order: Order, credential: Credential) -> bool:
+        return self._healths.may_call((order.provider, credential.label), order.owner_id)
+
+    def _none(self, order: Order) -> Failed:
         """Why there is no usable credential: none exists, or all of them cool down."""
-        known = self._credentials.all(provider)
+        known = self._credentials.all(order.provider)
         if not known:
-            fault = ServiceUnavailable(f"The provider {provider} is not configured on this server.")
+            fault = ServiceUnavailable(f"The provider {order.provider} is not configured on this server.")
         else:
-            left = min(self._healths.seconds_left((provider, one.label)) for one in known)
-            detail = f"The provider {provider} has failed too often and is cooling down."
+            left = min(self._healths.seconds_left((order.provider, one.label), order.owner_id) for one in known)
+            detail = f"The provider {order.provider} has failed too often and is cooling down."
             fault = ServiceUnavailable(detail, max(1, math.ceil(left)))
         return Failed(fault, None, Reached.NOTHING)
 
 
 def _pause(again: Retry, number: int, failed: Failed) -> float | None:
-    """How long to wait before the next attempt; None when the partner asks for a longer wait than is allowed.
-
-    With full jitter many retries could still come at once; with half of it there is a minimum pause.
-    """
+    """How long to wait before the next attempt; None when the partner asks for a longer wait than is allowed."""
     asked = failed.fault.retry_after if isinstance(failed.fault, ServiceUnavailable) else None
     if asked is not None and asked > again.at_most:
         return None
-    backoff = min(again.first * 2.0**number, again.at_most)
-    return max(float(asked or 0), backoff * random.uniform(1 - _JITTER, 1))  # noqa: S311 -- spreads load, hides nothing
+    return max(float(asked or 0), backoff(again, number))
+
+
+def backoff(again: Retry, number: int) -> float:
+    """The pause (seconds) before a further attempt, counted from 0.
+
+    With full jitter many retries could still come at once; with half of it there is a minimum pause.
+    """
+    longest = min(again.first * 2.0**number, again.at_most)
+    return longest * random.uniform(1 - _JITTER, 1)  # noqa: S311 -- spreads load, hides nothing

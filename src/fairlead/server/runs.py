@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ from fairlead.observing.observations import (
     CredentialHealth,
     CredentialRefused,
     JournalSplit,
+    Observer,
 )
 from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.partners import Partners
@@ -46,7 +48,7 @@ from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
-from fairlead.providers.health import Healths
+from fairlead.providers.health import CredentialRef, Health, Healths
 from fairlead.providers.spec import Provider
 from fairlead.server.base import Base, start_background
 from fairlead.server.drain import Drain
@@ -152,6 +154,10 @@ def _watcher(base: Base, collector: Collector, stack: AsyncExitStack) -> Watcher
     return Watcher(collector, base.messaging.events)
 
 
+def _observe_health(observe: Observer, ref: CredentialRef, health: Health, workspaces: int, reason: str) -> None:
+    observe(CredentialHealth(*ref, health.value, workspaces, reason))
+
+
 def _transport(providers: Mapping[str, Provider], stack: AsyncExitStack) -> Transport:
     """The HTTP transport to partners, and to the storage they write to."""
     own = [provider.base_url for provider in providers.values() if not provider.missing]
@@ -172,7 +178,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     bodies, stored = LargeBodies(base.readers), StoredDocuments(base.assets.blobs, base.observe)
     stack.push_async_callback(stored.close)
     journal = _journal(base, stored, stack)
-    healths = Healths(lambda ref, health: observe(CredentialHealth(*ref, health.value)))
+    healths = Healths(partial(_observe_health, observe))
     attempts = Attempts(exchange, credentials, healths)
     dispatcher = _dispatcher(settings, base, exchange, transport, attempts)
     collectable_ms = int(settings.results_hours * HOUR_MS)

@@ -348,6 +348,22 @@ def test_provider_in_cooldown_is_skipped(
     assert partner.calls.count("POST /now") == 5
 
 
+@pytest.mark.req("T-02")
+def test_failing_bodies_of_one_workspace_close_no_partner_for_another(
+    server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run
+) -> None:
+    """A workspace whose bodies a partner answers with 503 is kept from it itself, and no other is."""
+    one, other = new_caller(), new_caller(name="other")
+    assert isinstance(run(server.answer(other, "plain-now", run_id="well")).outcome, Completed)
+    partner.statuses["/now"] = 503
+    for number in range(6):
+        run(server.answer(one, "plain-now", run_id=f"run-{number}"))
+    assert partner.calls.count("POST /now") == 6
+    partner.statuses["/now"] = 200
+    assert isinstance(fault_of(run(server.answer(one, "plain-now", run_id="late"))), ServiceUnavailable)
+    assert isinstance(run(server.answer(other, "plain-now", run_id="again")).outcome, Completed)
+
+
 def test_bug_after_a_move_frees_the_current_hold(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:

@@ -60,12 +60,24 @@ class ModelInFull(ModelShown):
     schema: MaybeObject
 
 
+class CoolingShown(TypedDict):
+    """A workspace for which a credential cools down by its own runs, and how the last of them failed.
+
+    With `until` null the next run of the workspace tries it.
+    """
+
+    workspace: str
+    until: Time | None
+    reason: str
+
+
 class CredentialShown(TypedDict):
-    """A credential of ours at a provider, by its label."""
+    """A credential of ours at a provider, by its label: its state for all, and the `workspaces` it cools down for."""
 
     label: str
     state: str
     cooldown_until: Time | None
+    workspaces: Sequence[CoolingShown]
 
 
 class ProviderShown(TypedDict):
@@ -190,7 +202,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
 
     async def list_providers(self, _request: Request) -> Response:
         """`GET /providers`: every provider, by name, with the health that this server has observed."""
-        return answer(page_of([_provider(one) for one in self.partners.states()], "providers", None))
+        return answer(page_of([_provider(one) for one in await self.partners.states()], "providers", None))
 
     async def list_settings(self, _request: Request) -> Response:
         """`GET /settings`: every setting of this server, without secrets."""
@@ -257,6 +269,14 @@ def _provider(one: PartnerState) -> ProviderShown:
                 "label": each.label,
                 "state": each.state,
                 "cooldown_until": None if each.cooldown_until is None else as_time(each.cooldown_until),
+                "workspaces": [
+                    {
+                        "workspace": cooling.workspace,
+                        "until": None if cooling.until is None else as_time(cooling.until),
+                        "reason": cooling.reason,
+                    }
+                    for cooling in each.workspaces
+                ],
             }
             for each in one.credentials
         ],

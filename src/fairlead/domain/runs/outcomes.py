@@ -63,6 +63,13 @@ class Failed(msgspec.Struct, frozen=True):
     upstream_status: int | None = None
     reached: Reached = Reached.UNKNOWN
 
+    @property
+    def summary(self) -> str:
+        """How the attempt failed, in a few words for operators."""
+        if self.upstream_status is not None:
+            return f"answered {self.upstream_status}"
+        return "not reached" if self.reached is Reached.NOTHING else "no whole answer in time"
+
     def in_doubt(self) -> "Failed":
         """The same failure, for work that an earlier attempt may have begun, so that nothing about it is certain."""
         if self.reached in (Reached.NOTHING, Reached.REFUSED):

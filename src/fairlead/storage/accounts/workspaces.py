@@ -1,7 +1,7 @@
 """Workspaces and their API keys."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -254,6 +254,12 @@ def workspace_names(connection: Connection, limit: int) -> list[tuple[str, str]]
     """Id and name of up to `limit` workspaces, by name."""
     found = select(workspaces.c.id, workspaces.c.name).order_by(workspaces.c.name).limit(limit)
     return [(row.id, row.name) for row in connection.execute(found)]
+
+
+def names_of(connection: Connection, ids: Collection[str]) -> dict[str, str]:
+    """The names of some workspaces by id; unknown ones are left out."""
+    found = select(workspaces.c.id, workspaces.c.name).where(workspaces.c.id.in_(ids))
+    return {row.id: row.name for row in connection.execute(found)}
 
 
 def has_workspaces(connection: Connection) -> bool:
