@@ -319,6 +319,7 @@ times = {retries}
 first = 0.01
 at_most = 1.0
 
+{postpone}
 [calls.json]
 protocol = "sync-json"
 path = "/json"
@@ -402,12 +403,16 @@ def provider_text(
     repeats_safely: bool = True,
     give_up_after: float = 3,
     retries: int = 0,
+    is_postponed: bool = False,
     alternate: bool = False,
     answer_limit_mib: int = 1,
     head: str = "",
     tail: str = "",
 ) -> str:
-    """The provider file of a fake partner; `head` is more TOML before its tables, `tail` more at the end."""
+    """The provider file of a fake partner; `head` is more TOML before its tables, `tail` more at the end.
+
+    Queued runs wait for it where it fails if it `is_postponed`, as usual; otherwise they end.
+    """
     lines = [head]
     if repeats_safely:
         lines.append('idempotency_header = "Idempotency-Key"')
@@ -419,6 +424,7 @@ def provider_text(
         head="\n".join(lines),
         give_up_after=give_up_after,
         retries=retries,
+        postpone="" if is_postponed else "[postpone]\ntimes = 0\n",
         answer_limit_mib=answer_limit_mib,
         tail=tail,
     )

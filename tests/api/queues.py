@@ -13,10 +13,13 @@ from fake_partner import SECRET, Behaviour, CatalogFolder, FakePartner, reply, r
 from servers import Server, wait_until
 
 BACKLOG: Final = 12
+TIRED: Final = "tired/json-1"
+"""A model whose provider cools down after failures."""
 QUEUE_SETTINGS: Final = {
     **KEYS,
     "FAIRLEAD_PROVIDER_BRAKE_KEY": SECRET,
     "FAIRLEAD_PROVIDER_BRISK_KEY": SECRET,
+    "FAIRLEAD_PROVIDER_TIRED_KEY": SECRET,
     "FAIRLEAD_QUEUE_BACKLOG": str(BACKLOG),
     "FAIRLEAD_BODY_LIMIT_MIB": "1",
 }
@@ -50,9 +53,11 @@ def fill_queue(catalog: CatalogFolder, url: str) -> None:
     catalog.add_provider(url, "brake", repeats_safely=False, tail=_BRAKE + NEVER_COOLS_DOWN)
     catalog.add_provider(url, "brisk", give_up_after=0.5, tail=NEVER_COOLS_DOWN)
     catalog.add_provider(url, "lockbox", tail=NEVER_COOLS_DOWN)
+    catalog.add_provider(url, "tired")
     catalog.add_model("brake/task-1", "stoppable", provider="brake")
     catalog.add_model("brisk/task-1", "task", provider="brisk")
     catalog.add_model("lockbox/json-1", provider="lockbox")
+    catalog.add_model(TIRED, provider="tired")
     catalog.add_model("fake/json-1")
     catalog.add_model("fake/metered-1", price="0.005", component=METERED)
     catalog.add_model("fake/free-1", price="0")

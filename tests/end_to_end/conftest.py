@@ -13,7 +13,7 @@ from fake_partner import CatalogFolder, FakePartner
 def catalog(tmp_path: Path, partner: FakePartner) -> CatalogFolder:
     """Return a catalog folder with the partner and one model of it."""
     folder = CatalogFolder(tmp_path / "catalog")
-    folder.add_provider(partner.url)
+    folder.add_provider(partner.url, is_postponed=True)
     folder.add_model("fake/json-1")
     return folder
 

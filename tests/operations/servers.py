@@ -34,6 +34,7 @@ from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
+from fairlead.operations.runs.postpone import Postponer
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Answer, Results
@@ -332,7 +333,7 @@ class Server:
         self.bodies, self.stored = LargeBodies(self.readers), StoredDocuments(self.blobs, observe)
         self.journal: RunJournal = Journal(
             database,
-            write_entries,
+            partial(write_entries, machine_ms=self.clock.now_ms),
             split=lambda _entries, _error: None,
             released=publish_released(self.wakeups, Topic.RUN_RELEASED),
             listener=publish_changed_runs(self.events, self.stored.delete_soon),
@@ -344,8 +345,9 @@ class Server:
         credentials = Credentials(self.providers, secrets)
         self.exchange = Exchange(self.providers, self.transport, credentials, AnswerDecoder(self.readers))
         self.executor = Executor(
-            self._dispatcher(credentials), self.replayer, self.results, self.journal, self.clock, observe, WEEK_MS
-        )
+            self._dispatcher(credentials), self.replayer, self.results, Postponer(self.providers, self.clock),
+            self.journal, self.clock, observe, WEEK_MS,
+        )  # fmt: skip
         self.wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
             CallChecks(self.catalog, self.providers, database, self.bodies), self.exchange, credentials, self.own_keys,
@@ -360,7 +362,7 @@ class Server:
         self.throughput = Throughput()
         self.work = RunWork(
             database, self.exchange, self.resumer, self.executor, self.voider, self.clock, observe, server_id, WEEK_MS,
-            self.throughput,
+            DAY_MS, self.throughput,
         )  # fmt: skip
         store = WorkStore(self.journal, observe, "Runs cannot be recorded.")
         self.queue: RunQueue = WorkQueue(self.work, database, store, self.clock, observe, self.presence, DAY_MS)

@@ -32,6 +32,11 @@ times = 1
 first = 0.25
 at_most = 2
 
+[postpone]
+times = 3
+first = 1.5
+at_most = 60
+
 [cooldown]
 after = 7
 seconds = 12
@@ -92,7 +97,7 @@ def odd() -> Provider:
 def test_every_word_of_a_file_is_read(odd: Provider) -> None:
     """What a partner is, how it is authenticated to, and how much patience there is with it."""
     assert odd.auth == Auth(Scheme.JWT, ("X-Token",), "Bearer ", "RS256", "https://x.example/", 900)
-    assert (odd.retry, odd.cooldown) == (Retry(1, 0.25, 2.0), Cooldown(7, 12.0))
+    assert (odd.retry, odd.postpone, odd.cooldown) == (Retry(1, 0.25, 2.0), Retry(3, 1.5, 60.0), Cooldown(7, 12.0))
     assert (odd.is_alternate, odd.hosts, odd.asset_hosts) == (
         True,
         ("*.x.example", "polls.example"),
@@ -157,7 +162,7 @@ def test_absent_fields_have_their_defaults() -> None:
     bare = load_provider(text, "bare.toml")
     assert bare.auth == Auth(Scheme.PAIR, ("X-A", "X-B"))
     assert (bare.is_alternate, bare.hosts, bare.asset_hosts, bare.variables) == (False, (), (), ())
-    assert (bare.retry, bare.cooldown) == (Retry(2, 0.5, 8.0), Cooldown(5, 30.0))
+    assert (bare.retry, bare.postpone, bare.cooldown) == (Retry(2, 0.5, 8.0), Retry(8, 15.0, 300.0), Cooldown(5, 30.0))
 
 
 def test_missing_parts_of_an_address_are_named(odd: Provider) -> None:

@@ -6,6 +6,7 @@ What no run depends on is left out: the HTTP face, quotas, the sweeping of asset
 import asyncio
 import json
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -34,6 +35,7 @@ from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
+from fairlead.operations.runs.postpone import Postponer
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Results
@@ -52,7 +54,8 @@ from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import CredentialRef, Health, Healths
 from fairlead.server.messaging import publish_released
 from fairlead.storage.db.tables import runs
-from fairlead.storage.runs.entries import RunJournal, Written, write_entries
+from fairlead.storage.runs.batch import Written
+from fairlead.storage.runs.entries import RunJournal, write_entries
 from fairlead.storage.work.journal import Journal
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.work import WorkLoop
@@ -144,7 +147,7 @@ class SimulatedServer:
 
         self.journal: RunJournal = Journal(
             database,
-            write_entries,
+            partial(write_entries, machine_ms=clock.now_ms),
             split=self._split,
             released=publish_released(wakeups, Topic.RUN_RELEASED),
             listener=delete_unneeded,
@@ -155,7 +158,8 @@ class SimulatedServer:
             database, Sealer(MasterSecret(bytes(32))), dict.fromkeys(PROVIDERS, False), clock, lambda _: None
         )
         dispatcher = self._dispatcher(credentials)
-        self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
+        postponer = Postponer(PROVIDERS, clock)
+        self.executor = Executor(dispatcher, replayer, results, postponer, self.journal, clock, observe, WEEK_MS)
         wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
             CallChecks(world.catalog, PROVIDERS, database, bodies), self.exchange, credentials, own_keys, replayer,
@@ -174,7 +178,17 @@ class SimulatedServer:
         )
         throughput, timeout_ms = Throughput(), world.scenario.plan.queue_timeout_ms
         work = RunWork(
-            database, self.exchange, resumer, self.executor, voider, clock, observe, name, WEEK_MS, throughput
+            database,
+            self.exchange,
+            resumer,
+            self.executor,
+            voider,
+            clock,
+            observe,
+            name,
+            WEEK_MS,
+            timeout_ms,
+            throughput,
         )
         store = WorkStore(self.journal, observe, "Runs cannot be recorded.")
         queue: RunQueue = WorkQueue(work, database, store, clock, observe, self.presence, timeout_ms)

@@ -47,6 +47,7 @@ from fairlead.observing.observations import (
     QueueDepth,
     RunClaimed,
     RunEnded,
+    RunPostponed,
     RunRedirected,
     RunTakenOver,
     RunWithdrawn,
@@ -123,6 +124,9 @@ class _LegCounters:
     def __init__(self, registry: CollectorRegistry) -> None:
         by_provider = partial(Counter, labelnames=("provider",), registry=registry)
         self._repeated = by_provider("fairlead_calls_repeated", "Calls sent again that a provider did not take.")
+        self._postponed = by_provider(
+            "fairlead_runs_postponed", "Times that queued runs went back to wait for their provider."
+        )
         self._redirected = Counter(
             "fairlead_runs_redirected",
             "Runs that went on at another provider.",
@@ -154,7 +158,9 @@ class _LegCounters:
             registry=registry,
         )
 
-    def observe(self, observation: CallRepeated | RunRedirected | CredentialHealth | PartnerReportedMore) -> None:
+    def observe(
+        self, observation: CallRepeated | RunRedirected | RunPostponed | CredentialHealth | PartnerReportedMore
+    ) -> None:
         match observation:
             case PartnerReportedMore(model_id=model, provider=provider):
                 self._reported_more.labels(model, provider).inc()
@@ -163,6 +169,8 @@ class _LegCounters:
                 self._repeated.labels(provider).inc()
             case RunRedirected(from_provider=first, to_provider=second):
                 self._redirected.labels(first, second).inc()
+            case RunPostponed(provider=provider):
+                self._postponed.labels(provider).inc()
             case CredentialHealth(provider=provider, label=label, health=health, workspaces=workspaces):
                 self._cooldowns.labels(provider, label).set(_HEALTHS[health])
                 self._cooling_workspaces.labels(provider, label).set(workspaces)
@@ -374,7 +382,9 @@ class Metrics:
             **dict.fromkeys((QueueDepth, RunClaimed, ClockCompared), self._queue.observe),
             **dict.fromkeys((MessengerConnected, MessengerLost), self.messages.observe),
             **dict.fromkeys((AssetCopied, AssetCopyFailed, BlobStoreProven, BlobStoreUnproven), self._assets.observe),
-            **dict.fromkeys((CallRepeated, RunRedirected, CredentialHealth, PartnerReportedMore), self._legs.observe),
+            **dict.fromkeys(
+                (CallRepeated, RunRedirected, RunPostponed, CredentialHealth, PartnerReportedMore), self._legs.observe
+            ),
             **dict.fromkeys((JobEnded, JobsUnderWay, JobTakenOver, EngineConfined), self._jobs.observe),
             **dict.fromkeys((EngineHostStarted, EngineHostStopped, NodePackLoaded), self._engine.observe),
             **dict.fromkeys(_EVENTS, self._count_event),

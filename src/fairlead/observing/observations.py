@@ -60,6 +60,15 @@ class RunRedirected(msgspec.Struct, frozen=True):
     to_provider: str
 
 
+class RunPostponed(msgspec.Struct, frozen=True):
+    """A queued run went back to wait for its provider, for at least so many seconds."""
+
+    run_id: str
+    model_id: str
+    provider: str
+    seconds: float
+
+
 class AnswerLeftRaw(msgspec.Struct, frozen=True):
     """A provider's answer could not be translated back, and went out as it was (R-12)."""
 
@@ -408,6 +417,7 @@ Observation: TypeAlias = (
     | FaultAnswered
     | DeadlinePassed
     | RunRedirected
+    | RunPostponed
     | AnswerLeftRaw
     | PartnerReportedMore
     | CallRepeated

@@ -174,8 +174,12 @@ class Retry(msgspec.Struct, frozen=True):
     at_most: float = 8.0
 
 
+LATER: Final = Retry(times=8, first=15.0, at_most=300.0)
+"""How often a queued run goes back to wait after its partner was called, and the pauses before it is tried again."""
+
+
 class Cooldown(msgspec.Struct, frozen=True):
-    """After how many failures in a row a credential of a partner cools down, and for how long (seconds)."""
+    """After how many failing runs of a workspace in a row a credential of a partner cools down for it (seconds)."""
 
     after: int = 5
     seconds: float = 30.0
@@ -216,6 +220,7 @@ class Provider(msgspec.Struct, frozen=True):
     is_alternate: bool = False
     variables: tuple[str, ...] = ()
     retry: Retry = Retry()
+    postpone: Retry = LATER
     cooldown: Cooldown = Cooldown()
     storage: Storage | None = None
 

@@ -13,6 +13,7 @@ from fairlead.domain.declarations import BadFileError, line_of_toml, read_toml
 from fairlead.domain.faults import REFUSAL_SUBJECTS
 from fairlead.domain.pointers import ConditionFile, Pointer, PointerText, conditions, parse_pointer
 from fairlead.providers.spec import (
+    LATER,
     Asking,
     Auth,
     Call,
@@ -141,6 +142,12 @@ class _RetryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_most: _Seconds = 8.0
 
 
+class _PostponeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    times: Annotated[int, msgspec.Meta(ge=0, le=100)] = LATER.times
+    first: _Seconds = LATER.first
+    at_most: _Seconds = LATER.at_most
+
+
 class _CooldownFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     seconds: _Seconds = 30.0
@@ -167,6 +174,7 @@ class _ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alternate: bool = False
     variables: list[_Name] = []
     retry: _RetryFile = _RetryFile()
+    postpone: _PostponeFile = _PostponeFile()
     cooldown: _CooldownFile = _CooldownFile()
     storage: _StorageFile | None = None
 
@@ -190,6 +198,7 @@ def load_provider(text: str, file: str) -> Provider:
         is_alternate=read.alternate,
         variables=tuple(read.variables),
         retry=Retry(read.retry.times, read.retry.first, read.retry.at_most),
+        postpone=Retry(read.postpone.times, read.postpone.first, read.postpone.at_most),
         cooldown=Cooldown(read.cooldown.after, read.cooldown.seconds),
         storage=None if read.storage is None else _storage(read.storage),
     )

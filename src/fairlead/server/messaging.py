@@ -14,7 +14,7 @@ from fairlead.observing.observations import Observer
 from fairlead.operations.accounts.workspaces import installation_name
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
-from fairlead.storage.runs.entries import Written
+from fairlead.storage.runs.batch import Written
 
 
 class MessagingUnavailableError(Exception):

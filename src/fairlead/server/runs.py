@@ -32,6 +32,7 @@ from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.follow import RunFollower
 from fairlead.operations.runs.large_bodies import LargeBodies
+from fairlead.operations.runs.postpone import Postponer
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Results
@@ -182,7 +183,8 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     attempts = Attempts(exchange, credentials, healths)
     dispatcher = _dispatcher(settings, base, exchange, transport, attempts)
     collectable_ms = int(settings.results_hours * HOUR_MS)
-    executor = Executor(dispatcher, replayer, results, journal, clock, observe, collectable_ms)
+    postponer = Postponer(providers, clock)
+    executor = Executor(dispatcher, replayer, results, postponer, journal, clock, observe, collectable_ms)
     return _Working(
         journal=journal,
         exchange=exchange,
@@ -242,6 +244,7 @@ def _answer_readers(settings: Settings, base: Base, stack: AsyncExitStack) -> Do
 def _queue(
     settings: Settings, base: Base, working: _Working, presence: ServerPresence, throughput: Throughput
 ) -> RunQueue:
+    timeout_ms = int(settings.queue_hours * HOUR_MS)
     work = RunWork(
         base.database,
         working.exchange,
@@ -252,10 +255,10 @@ def _queue(
         base.observe,
         working.server_id,
         int(settings.results_hours * HOUR_MS),
+        timeout_ms,
         throughput,
     )
     store = WorkStore(working.journal, base.observe, "Runs cannot be recorded right now.")
-    timeout_ms = int(settings.queue_hours * HOUR_MS)
     return WorkQueue(work, base.database, store, base.clock, base.observe, presence, timeout_ms)
 
 
@@ -324,7 +327,7 @@ def _replayer(settings: Settings, base: Base, results: Results) -> Replayer:
 def _journal(base: Base, stored: StoredDocuments, stack: AsyncExitStack) -> RunJournal:
     journal: RunJournal = Journal(
         base.database,
-        write_entries,
+        partial(write_entries, machine_ms=base.clock.now_ms),
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
         released=publish_released(base.messaging.wakeups, Topic.RUN_RELEASED),
         listener=publish_changed_runs(base.messaging.events, stored.delete_soon),

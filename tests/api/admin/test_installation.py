@@ -1,12 +1,15 @@
 """Models, providers and settings over the administration API: who sees them, and no secret among them (A-01)."""
 
+from typing import Any
+
 import pytest
 
 from api.admin.members import Person, refusal_of
 from api.admin.test_runs import caller
-from api.queues import NewClient
-from fake_partner import SECRET
-from servers import Server
+from api.legs import NATIVE
+from api.queues import TIRED, NewClient
+from fake_partner import SECRET, FakePartner, reply
+from servers import Server, wait_until
 
 pytestmark = pytest.mark.req("A-01")
 
@@ -50,6 +53,38 @@ def test_provider_is_told_with_its_health(chief: Person, new_client: NewClient) 
     assert lockbox["missing_settings"]
     for path in ("/providers", "/settings"):
         assert refusal_of(caller(new_client()).ask("GET", path))[:2] == (403, "forbidden")
+
+
+@pytest.mark.req("T-01", "T-02")
+def test_partner_that_fails_for_one_workspace_is_told_with_it(
+    chief: Person, new_client: NewClient, partner: FakePartner
+) -> None:
+    """Its runs wait or are refused, and say why; another's succeed; operators see for whom, and may end it."""
+    one, other = new_client(), new_client()
+    assert other.run(TIRED).status_code == 200
+    partner.script(NATIVE, *[reply(503)] * 5, reply(200, b"{}"))
+    assert [one.run(TIRED).status_code for _ in range(6)] == [502] * 5 + [503]
+    assert other.run(TIRED).status_code == 200
+    waiting = one.queue(TIRED)
+    wait_until(lambda: "detail" in one.stands(waiting, TIRED), "the run to wait for its partner")
+    status = one.stands(waiting, TIRED)
+    assert status["status"] == "IN_QUEUE"
+    assert status["detail"].startswith("The provider tired could not take it yet; it is tried again after 20")
+    kinds = {entry["kind"]: entry["detail"] for entry in chief.get(f"/runs/{waiting}")["timeline"]}
+    assert kinds["postponed"].startswith("tired: cooling down; it is tried again after ")
+
+    def shown() -> Any:
+        (found,) = (one for one in chief.get("/providers")["items"] if one["name"] == "tired")
+        return found
+
+    (credential,) = shown()["credentials"]
+    assert (shown()["state"], credential["state"]) == ("ready", "ready")
+    told = [(each["workspace"], each["reason"]) for each in credential["workspaces"]]
+    assert told == [(one.workspace, "answered 503")]
+    assert chief.ask("POST", "/providers/tired/end-cooldowns").status_code == 200
+    assert shown()["credentials"][0]["workspaces"] == []
+    assert one.run(TIRED).status_code == 200
+    assert one.cancel(waiting, TIRED).status_code == 202
 
 
 def test_settings_are_told_without_secrets(chief: Person) -> None:

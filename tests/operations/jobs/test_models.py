@@ -244,7 +244,7 @@ def test_model_the_key_is_not_entitled_to_is_refused(
     ("status", "kind", "words"),
     [
         (451, "ContentPolicyError", "The provider refused this request on content-policy grounds."),
-        (500, "ProviderError", None),
+        (501, "ProviderError", None),
     ],
 )
 def test_failure_of_a_partner_is_the_error_of_the_node_and_costs_nothing(

@@ -61,7 +61,7 @@ def test_run_is_told_as_it_stands(server: Server, caller: Caller, partner: Partn
 @pytest.mark.req("R-34")
 def test_failure_is_told_whole_and_without_a_charge(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """What a partner failed with is kept whole, and nothing is told of a charge."""
-    partner.statuses["/now"] = 500
+    partner.statuses["/now"] = 501  # after which nothing is tried again
     id_ = run(make_run(server, caller))
     status, answer = (run(asked) for asked in _both(server, caller, id_))
     assert (status.status, status.error_type) == (QueueStatus.COMPLETED, "provider_error")
@@ -77,7 +77,7 @@ def test_result_is_kept_for_a_week(
 ) -> None:
     """The result is kept for exactly a week from the end of its run, and is gone afterwards, swept or not."""
     if has_failed:
-        partner.statuses["/now"] = 500
+        partner.statuses["/now"] = 501
     run(make_run(server, caller))
     server.now_ns += (WEEK_MS - 1) * 1_000_000
     assert [type(run(asked)) for asked in _both(server, caller)] == [RequestStatus, Answer]

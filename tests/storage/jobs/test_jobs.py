@@ -159,7 +159,7 @@ def test_raised_subscription_is_noticed_at_once(books: Books) -> None:
     """The workspace is found by anyone who looks for room."""
     write(books, *(submission(name) for name in "abcd"))
     allow(books, 3)
-    assert books.do(lambda c: jobs.QUEUE.room(c, 10).workspace_ids) == [LAB]
+    assert books.do(lambda c: jobs.QUEUE.room(c, 10, NOW).workspace_ids) == [LAB]
     assert released_jobs(write(books, Release(LAB))) == [("b", LAB), ("c", LAB)]
 
 

@@ -32,7 +32,8 @@ from fairlead.storage.ledger.budgets import (
     find_budget,
     list_budgets,
 )
-from fairlead.storage.runs.entries import Written, write_entries
+from fairlead.storage.runs.batch import Written
+from fairlead.storage.runs.entries import write_entries
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement
 from storage.plans import trace
 

@@ -18,7 +18,8 @@ from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.budgets import change_key_budget, with_budgets
 from fairlead.storage.ledger.run_books import BudgetBook
-from fairlead.storage.runs.entries import Written, write_entries
+from fairlead.storage.runs.batch import Written
+from fairlead.storage.runs.entries import write_entries
 from storage.bookings import NOW, Books, admission, failure, new_key, redirection, settlement
 
 DAILY = Budget(100, BudgetPeriod.DAY)

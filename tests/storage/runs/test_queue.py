@@ -345,11 +345,11 @@ def test_raised_limit_is_noticed(books: Books) -> None:
     """A workspace with runs parked and a slot free is found, and given as many as it has room for."""
     books.open(balance=5000, in_flight_limit=1)
     books.write(*(queued_admission(f"run-{number}") for number in range(5)))
-    assert books.do(lambda c: queue.QUEUE.room(c, 10).workspace_ids) == []
+    assert books.do(lambda c: queue.QUEUE.room(c, 10, NOW).workspace_ids) == []
     books.sql("UPDATE workspaces SET in_flight_limit = 3")
-    assert books.do(lambda c: queue.QUEUE.room(c, 10).workspace_ids) == [LAB]
+    assert books.do(lambda c: queue.QUEUE.room(c, 10, NOW).workspace_ids) == [LAB]
     assert write_released(books, Release(LAB)) == [("run-1", LAB), ("run-2", LAB)]
-    assert books.do(lambda c: queue.QUEUE.room(c, 10).workspace_ids) == []
+    assert books.do(lambda c: queue.QUEUE.room(c, 10, NOW).workspace_ids) == []
     books.sql("UPDATE workspaces SET in_flight_limit = -1")
     assert write_released(books, Release(LAB), Release(LAB)) == [("run-3", LAB), ("run-4", LAB)]
 
@@ -422,7 +422,7 @@ def test_waiting_runs_are_found_oldest_first(books: Books) -> None:
     books.write(claim("run-1"))
     assert books.do(lambda c: queue.QUEUE.find_released(c, DEFAULT_POOL, "", 10)) == [("run-3", LAB, DEFAULT_POOL)]
     assert books.do(lambda c: queue.QUEUE.waiting_since(c, NOW + 9, 10)) == [("run-2", LAB), ("run-3", LAB)]
-    assert books.do(lambda c: queue.QUEUE.room(c, 10)).depth == (2, 1)
+    assert books.do(lambda c: queue.QUEUE.room(c, 10, NOW)).depth == (2, 1)
 
 
 def test_waiting_run_is_not_taken_over(books: Books) -> None:

@@ -11,7 +11,8 @@ from fairlead.domain.ledger.books import COSTLY, UNLIMITED
 from fairlead.domain.runs.entries import Admission, JournalEntry, LiveRun, QueueTicket, Settlement, Withdrawal
 from fairlead.domain.work.entries import Claim, Release
 from fairlead.storage.ledger import ledger
-from fairlead.storage.runs.entries import Written, write_entries
+from fairlead.storage.runs.batch import Written
+from fairlead.storage.runs.entries import write_entries
 from storage.bookings import LAB, NOW, SERVER, Books, admission, failure, kept_result, settlement
 from storage.queued_runs import BASE_URL
 

@@ -164,7 +164,10 @@ def _cents(amount: int) -> float:
 
 
 class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The status of a queued run (R-33): `queue_position` is 0 outside the queue, `error_type` only where it failed."""
+    """The status of a queued run (R-33): `queue_position` is 0 outside the queue, `error_type` only where it failed.
+
+    `detail`, which is ours, says why a run waits that its provider could not take yet (docs/queue.md).
+    """
 
     request_id: str
     status: str
@@ -173,6 +176,7 @@ class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     cancel_url: str
     queue_position: int
     error_type: str | None = None
+    detail: str | None = None
 
 
 class QueueSubmitResponse(QueueStatusResponse, frozen=True, omit_defaults=True):
@@ -207,7 +211,12 @@ def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
         cancel_url=f"{url}/cancel",
         queue_position=found.position or 0,
         error_type=found.error_type,
+        detail=None if found.tried_again_at is None else _waiting(found.waits_for, found.tried_again_at),
     )
+
+
+def _waiting(provider: str | None, until: int) -> str:
+    return f"The provider {provider} could not take it yet; it is tried again after {as_time(until)}."
 
 
 def cancel_response(request_id: str, *, is_requested: bool) -> QueueCancelResponse:

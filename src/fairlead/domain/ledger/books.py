@@ -132,6 +132,17 @@ class Funds(msgspec.Struct, frozen=True):
         """The figures after a worker claimed a released run."""
         return replace(self, waiting=self.waiting - 1)
 
+    def after_postponement(self, hold: int) -> "Funds":
+        """The figures after a claimed run went back to wait without a slot."""
+        return replace(
+            self,
+            in_flight=self.in_flight - 1,
+            costly_in_flight=self.costly_in_flight - (hold >= COSTLY),
+            waiting=self.waiting + 1,
+            parked=self.parked + 1,
+            parked_held=self.parked_held + hold,
+        )
+
     def after_settlement(self, hold: int, charged: int) -> "Funds":
         """The figures after a run ended."""
         return replace(
@@ -147,11 +158,6 @@ class Funds(msgspec.Struct, frozen=True):
         # A parked run has no slot: giving it one first lets one formula end both kinds.
         released = self if not was_parked else self.with_release(hold)
         return released.after_settlement(hold, 0).with_claim()
-
-
-def refuse_admission(funds: Funds, hold: int) -> Fault | None:
-    """The fault of a run that may not be admitted, or None: for slots, then committed spend (R-23), then money."""
-    return refuse_slot(funds, hold) or refuse_hold(funds, hold)
 
 
 def refuse_slot(funds: Funds, hold: int) -> Fault | None:

@@ -146,6 +146,24 @@ class Redirection(msgspec.Struct, frozen=True):
 
 
 @final
+class Postponement(msgspec.Struct, frozen=True):
+    """A queued run goes back to wait, because its partner has certainly not taken it and may do so later.
+
+    It gives its slot back, and is released again after `pause_ms` at the earliest, by the database's clock. If it
+    `was_tried`, its partner was called, which counts. If not, its partner cools down for the workspace, and the other
+    waiting runs of the workspace at that `provider` wait as long.
+    """
+
+    run_id: str
+    workspace_id: str
+    attempt: int
+    provider: str
+    pause_ms: int
+    was_tried: bool
+    events: tuple["RunEntry", ...] = ()
+
+
+@final
 class Settlement(msgspec.Struct, frozen=True):
     """The end of a run: its outcome, and how much of its hold is charged (0 voids it).
 
@@ -193,7 +211,9 @@ class RunEntry(msgspec.Struct, frozen=True):
     at: int
 
 
-JournalEntry: TypeAlias = Admission | Claim | Release | Withdrawal | TakeOver | Acceptance | Redirection | Settlement
+JournalEntry: TypeAlias = (
+    Admission | Claim | Release | Withdrawal | TakeOver | Acceptance | Redirection | Postponement | Settlement
+)
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -220,7 +240,10 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 class CancelNoted(msgspec.Struct, frozen=True):
-    """The run is under way, and its cancellation is recorded for the server that works on it."""
+    """The run is under way, and its cancellation is recorded for the server that works on it.
+
+    To a postponement: it was not written, because of that.
+    """
 
     server_id: str | None
 
@@ -230,7 +253,10 @@ class HasEnded(msgspec.Struct, frozen=True):
 
 
 class LiveRun(msgspec.Struct, frozen=True):
-    """An unfinished run, with all that a takeover needs to go on."""
+    """An unfinished run, with all that a takeover needs to go on.
+
+    It was `postponed` so often, after `tries` of these to call its partner.
+    """
 
     run_id: str
     workspace_id: str
@@ -253,6 +279,8 @@ class LiveRun(msgspec.Struct, frozen=True):
     place: int | None = None
     created_at: int = 0
     cancel_requested_at: int | None = None
+    postponed: int = 0
+    tries: int = 0
 
     @property
     def is_queued(self) -> bool:
@@ -270,6 +298,12 @@ class Stray(msgspec.Struct, frozen=True):
     key_id: str | None = None
     place: int | None = None
     handle: str | None = None
+    postponed: int = 0
+
+    @property
+    def was_taken_over(self) -> bool:
+        """Whether another server had it before: a run begins with one attempt, and each postponement with another."""
+        return self.attempt > self.postponed + 1
 
 
 Verdict: TypeAlias = (

@@ -48,6 +48,18 @@ def may_be_waited_for(failed: Failed) -> bool:
     return may_go_again(failed, repeats_safely=True)
 
 
+def may_be_postponed(failed: Failed) -> bool:
+    """Whether a queued run may wait for its partner: it has certainly not been taken, and may be soon (T-01)."""
+    if failed.reached is Reached.NOTHING and isinstance(failed.fault, ServiceUnavailable):
+        return failed.fault.retry_after is not None  # as above
+    return may_go_again(failed, repeats_safely=False)
+
+
+def is_cooling(failed: Failed) -> bool:
+    """Whether a partner was not called at all, because its credentials cool down."""
+    return failed.reached is Reached.NOTHING and isinstance(failed.fault, ServiceUnavailable)
+
+
 def is_about_the_form(failed: Failed) -> bool:
     """Whether a partner rejected a body that it certainly did not work on.
 

@@ -12,7 +12,7 @@ class RunState(enum.StrEnum):
     """The state of a run. The public statuses are derived from these."""
 
     PARKED = "parked"
-    """Queued, with its hold; waits for a slot of its workspace."""
+    """Queued, with its hold; waits for a slot of its workspace, and where it was postponed for its time."""
     RELEASED = "released"
     """Queued, and has a slot; waits for a worker."""
     DISPATCHED = "dispatched"
@@ -32,6 +32,7 @@ class RunEvent(enum.StrEnum):
 
     RELEASE = "release"
     CLAIM = "claim"
+    POSTPONE = "postpone"
     WITHDRAW = "withdraw"
     ACCEPT = "accept"
     REDIRECT = "redirect"
@@ -56,6 +57,7 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyT
         (RunState.RELEASED, RunEvent.WITHDRAW): RunState.FAILED,
         (RunState.DISPATCHED, RunEvent.ACCEPT): RunState.ACCEPTED,
         (RunState.DISPATCHED, RunEvent.REDIRECT): RunState.DISPATCHED,
+        (RunState.DISPATCHED, RunEvent.POSTPONE): RunState.PARKED,
         (RunState.DISPATCHED, RunEvent.SUCCEED): RunState.SUCCEEDED,
         (RunState.DISPATCHED, RunEvent.FAIL): RunState.FAILED,
         (RunState.DISPATCHED, RunEvent.LOSE): RunState.LOST,

@@ -80,7 +80,9 @@ class AdmittedRun(msgspec.Struct, frozen=True):
     """A run that has its hold and its slot, with everything its execution needs.
 
     It continues the `work` that its partner has, if there is any. `committed` is the committed spend of the workspace
-    if that is capped; `credential` is the caller's own (R-17). A run that `is_unwanted` was cancelled before.
+    if that is capped; `credential` is the caller's own (R-17). A run that `is_unwanted` was cancelled before. A queued
+    one may go back to wait for its partner until `waits_until` (ms); it was `postponed` so often, after `tries` of
+    these to call the partner. One that another server had may not, as its partner may have it.
     `api_key_id` is known only to the first attempt of a synchronous run, and None for a token.
     """
 
@@ -99,6 +101,10 @@ class AdmittedRun(msgspec.Struct, frozen=True):
     committed: Committed | None = None
     is_queued: bool = False
     is_unwanted: bool = False
+    is_taken_over: bool = False
+    waits_until: int | None = None
+    postponed: int = 0
+    tries: int = 0
     work: Work | None = None
     api_key_id: str | None = None
 

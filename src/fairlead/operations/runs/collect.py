@@ -1,5 +1,7 @@
 """The status of queued runs (R-33) and their results (R-34), for callers."""
 
+import math
+
 import msgspec
 
 from fairlead.clock import Clock
@@ -8,6 +10,7 @@ from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailab
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.outcomes import Failed
 from fairlead.domain.runs.queue import (
+    WAITING_MAX,
     QueueStatus,
     Throughput,
     interval_between,
@@ -26,8 +29,9 @@ from fairlead.storage.runs.queue import QueuedRun, queued_run
 class RequestStatus(msgspec.Struct, frozen=True):
     """The status of a queued run, and the seconds after which to ask again.
 
-    `position` is how many runs are ahead of it, only while it waits. `error_type` is the bucket with which collecting
-    fails, only if it does: the run failed, or its result was lost.
+    `position` is how many runs are ahead of it, only while it waits. One that `waits_for` a provider, which could not
+    take it yet, is tried again at `tried_again_at` (ms) at the earliest. `error_type` is the bucket with which
+    collecting fails, only if it does: the run failed, or its result was lost.
     """
 
     request_id: str
@@ -36,6 +40,8 @@ class RequestStatus(msgspec.Struct, frozen=True):
     retry_after: int
     position: int | None = None
     error_type: str | None = None
+    waits_for: str | None = None
+    tried_again_at: int | None = None
 
 
 class Collector(msgspec.Struct, frozen=True):
@@ -81,16 +87,21 @@ class Collector(msgspec.Struct, frozen=True):
         return Answer(outcome, None if tells_no_charge else ended.charge, dropped=read_dropped(kept))
 
     def _status(self, found: QueuedRun) -> RequestStatus:
-        status = status_of(found.state)
+        status, now = status_of(found.state), self.clock.now_ms()
+        waits_for, again_at = (found.provider, found.not_before) if found.not_before > now else (None, None)
         match status:
             case QueueStatus.IN_QUEUE:
                 wait = retry_after_waiting(found.position or 0, interval_between(found.claims))
+                wait = max(wait, min(WAITING_MAX, math.ceil((found.not_before - now) / 1000)))
             case QueueStatus.IN_PROGRESS:
-                wait = retry_after_working(self.clock.now_ms() - (found.claimed_at or found.created_at))
+                wait = retry_after_working(now - (found.claimed_at or found.created_at))
             case QueueStatus.COMPLETED:
                 self._refuse_expired(found)
                 wait = 1
-        return RequestStatus(found.run_id, found.model_id, status, wait, found.position, _error_type(found))
+        error_type = _error_type(found)
+        return RequestStatus(
+            found.run_id, found.model_id, status, wait, found.position, error_type, waits_for, again_at
+        )
 
     def _refuse_expired(self, found: QueuedRun) -> None:
         if found.kept_until is None or found.kept_until <= self.clock.now_ms():

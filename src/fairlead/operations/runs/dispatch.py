@@ -184,7 +184,7 @@ class Dispatcher:
         if work is None:
             tell_again = partial(self._note_repeat, context, provider)
             reading = await self._attempts.send(order, tell_again)
-            if run.attempt > 1 and isinstance(reading, Failed):
+            if run.is_taken_over and isinstance(reading, Failed):
                 reading = await self._send_again(order, tell_again, reading)
             if not isinstance(reading, Accepted):
                 return reading

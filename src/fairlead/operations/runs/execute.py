@@ -8,8 +8,25 @@ from typing import Final
 import msgspec
 
 from fairlead.clock import Clock, Deadlines
-from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
-from fairlead.domain.runs.entries import Acceptance, BookedRun, KeptResult, Redirection, Settlement
+from fairlead.domain.faults import (
+    Cancelled,
+    DeadlineExceeded,
+    Fault,
+    FaultError,
+    InternalError,
+    Upstream,
+    bucket,
+    is_fault,
+)
+from fairlead.domain.runs.entries import (
+    Acceptance,
+    BookedRun,
+    CancelNoted,
+    KeptResult,
+    Postponement,
+    Redirection,
+    Settlement,
+)
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.runs.states import RunState
@@ -19,11 +36,13 @@ from fairlead.observing.observations import (
     DeadlinePassed,
     Observer,
     RunEnded,
+    RunPostponed,
     RunSuperseded,
     UnexpectedError,
 )
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError
+from fairlead.operations.runs.postpone import Postponer
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.storage.db.database import DatabaseUnavailableError
@@ -70,12 +89,14 @@ class Executor:
         dispatcher: Dispatcher,
         replayer: Replayer,
         results: Results,
+        postponer: Postponer,
         journal: RunJournal,
         clock: Clock,
         observe: Observer,
         collectable_ms: int,
     ) -> None:
         self._dispatcher = dispatcher
+        self._postponer = postponer
         self._replayer = replayer
         self._results = results
         self._collectable_ms = collectable_ms
@@ -93,7 +114,7 @@ class Executor:
     @property
     def taken_over(self) -> int:
         """How many of them were begun by another server."""
-        return sum(1 for execution in self._under_way.values() if execution.run.attempt > 1)
+        return sum(1 for execution in self._under_way.values() if execution.run.is_taken_over)
 
     def run_ids(self) -> set[str]:
         """The runs this process works on."""
@@ -145,6 +166,8 @@ class Executor:
         try:
             served = await self._dispatcher.serve(run, self.record, execution.cancellation)
             partner_seconds = time.perf_counter() - asked_at
+            if run.waits_until is not None and await self._postpone(execution, served):
+                return Answer(served.outcome, None)
             has_fallen_back = served.has_fallen_back and isinstance(served.outcome, Completed)
             answer = Answer(
                 outcome=served.outcome,
@@ -152,7 +175,7 @@ class Executor:
                 fallback_provider=served.plan.provider if has_fallen_back else None,
                 dropped=served.plan.dropped if isinstance(served.outcome, Completed) else (),
             )
-            is_kept = run.is_queued or run.key is not None or run.attempt > 1
+            is_kept = run.is_queued or run.key is not None or run.is_taken_over
             kept = await self._keep(run, answer) if is_kept else None
             settlement = settle(run, served, kept, self._clock.now_ms(), caller_left=execution.has_left())
             await self.record(settlement)
@@ -169,10 +192,19 @@ class Executor:
             if not execution.ended.done():
                 execution.ended.set_result(None)
 
+    async def _postpone(self, execution: Execution, served: Served) -> bool:
+        """Send a queued run back to wait for its partner, if it may; one that was cancelled ends."""
+        entry = None if execution.cancellation.is_requested else self._postponer.entry(execution.run, served)
+        if entry is None or await self.record(entry) is not None:
+            return False
+        self._observe(RunPostponed(entry.run_id, execution.run.model.id, entry.provider, entry.pause_ms / 1000))
+        return True
+
     async def _answer_of_successor(self, run: AdmittedRun) -> Answer:
         """The result of a run at the server that took it over: its caller may still wait for it here (M-02)."""
         give_up_at, pause = time.monotonic() + _SUCCESSOR_SECONDS, _RETRY_FIRST
-        while run.attempt == 1 and time.monotonic() < give_up_at:  # nobody waits here for runs that were taken over
+        is_awaited = not (run.is_queued or run.is_taken_over)  # nobody waits here for others
+        while is_awaited and time.monotonic() < give_up_at:
             try:
                 if (answer := await self._replayer.answer_of(run.run_id)) is not None:
                     return answer
@@ -200,10 +232,11 @@ class Executor:
             return KeptResult(self._clock.now_ms() + self._collectable_ms, fault=write_fault(InternalError()))
         return None if run.key is None else KeptResult(run.key.expires_at, replayable_until=0)
 
-    async def record(self, entry: Acceptance | Redirection | Settlement) -> Fault | None:
+    async def record(self, entry: Acceptance | Redirection | Postponement | Settlement) -> Fault | None:
         """Make an entry durable, however long that takes; SupersededError if the run is another server's by now.
 
-        Only a move to another provider may be refused, for lack of money; the result is the reason.
+        A move to another provider may be refused, for lack of money, and a postponement after a cancellation; the
+        result is the reason.
 
         Giving up would leave money held for work that has ended. Each failed attempt is observed; a run whose entry
         cannot be written stays live, and is taken over after the next start.
@@ -226,6 +259,8 @@ class Executor:
                     return None
                 if isinstance(entry, Redirection) and is_fault(verdict):
                     return verdict
+                if isinstance(verdict, CancelNoted):
+                    return Cancelled()
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MAX)
 
@@ -262,7 +297,7 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
             state, reason, is_undecided = RunState.SUCCEEDED, "completed", False
         case Failed(fault, reached=reached):  # a partner with undecided work may still report how it ends
             state, reason, is_undecided = RunState.FAILED, bucket(fault), reached is Reached.UNDECIDED
-    is_known = run.attempt == 1 and not run.is_queued
+    is_known = not (run.is_taken_over or run.is_queued)
     return Settlement(
         run_id=run.run_id,
         workspace_id=run.workspace_id,

@@ -95,6 +95,8 @@ class Resumer(msgspec.Struct, frozen=True):
             credential=credential,
             is_queued=found.is_queued,
             is_unwanted=found.cancel_requested_at is not None,
+            postponed=found.postponed,
+            tries=found.tries,
         )
 
     async def _fetch(self, found: LiveRun) -> tuple[bytes, ReadBody, Credential | None]:

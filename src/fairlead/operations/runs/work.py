@@ -58,7 +58,8 @@ _NOT_STARTED: Final = ServiceUnavailable("The run could not be started; it was n
 class RunWork(msgspec.Struct, frozen=True):
     """Handles queued runs, and any run that is taken over, at the server `server_id`.
 
-    Outcomes can be collected for `collectable_ms`. `throughput` learns how fast each workspace's queue moves.
+    Outcomes can be collected for `collectable_ms`; a run waits in its queue for up to `timeout_ms`. `throughput` learns
+    how fast each workspace's queue moves.
     """
 
     noun: ClassVar[str] = "runs"
@@ -73,6 +74,7 @@ class RunWork(msgspec.Struct, frozen=True):
     observe: Observer
     server_id: str
     collectable_ms: int
+    timeout_ms: int
     throughput: Throughput = msgspec.field(default_factory=Throughput)
 
     def ids_here(self) -> Collection[str]:
@@ -84,13 +86,14 @@ class RunWork(msgspec.Struct, frozen=True):
         if not isinstance(verdict, LiveRun):
             return None
         self.throughput.note(claim.workspace_id, claim.at)
-        self.observe(RunClaimed(claim.id, verdict.model_id, (claim.at - verdict.created_at) / 1000))
+        if not verdict.postponed:
+            self.observe(RunClaimed(claim.id, verdict.model_id, (claim.at - verdict.created_at) / 1000))
         try:
             run = await self.resumer.resume(verdict)
         except CannotResumeError as error:
             await self.voider.void(verdict, RunState.FAILED, bucket(error.fault), error.fault)
             return None
-        return self.executor.start(run)
+        return self.executor.start(msgspec.structs.replace(run, waits_until=verdict.created_at + self.timeout_ms))
 
     def cancel(self, ids: Collection[str]) -> None:
         """Pass cancellations of runs under way here on to their partners."""
@@ -146,7 +149,7 @@ class RunWork(msgspec.Struct, frozen=True):
         return ()
 
     async def _end_stray(self, stray: Stray) -> None:
-        if stray.attempt > 1 or stray.handle is not None:
+        if stray.was_taken_over or stray.handle is not None:
             await self.database.write(lambda c: runs.let_go(c, stray, self.server_id))
         else:
             await self.voider.void(stray, RunState.FAILED, "service_unavailable", _NOT_STARTED)
@@ -158,6 +161,7 @@ class RunWork(msgspec.Struct, frozen=True):
             # Its partner may have worked on it, so it is lost, which is not the same as never started.
             await self._give_up(orphan)
             return
+        run = msgspec.structs.replace(run, is_taken_over=True)
         if orphan.handle is not None:
             self.executor.start(msgspec.structs.replace(run, work=Work(orphan.handle, orphan.credential)))
         elif self.exchange.repeats_safely(orphan.provider):

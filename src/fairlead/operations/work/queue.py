@@ -123,8 +123,8 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
 
     async def look(self) -> FoundWork | None:
         """Find what has to be done for work, to be passed to the three methods below; None without the database."""
-        before, server_id = self.clock.now_ms() - self.timeout_ms, self.presence.server_id
-        return await self._find("look after", lambda c: self.kind.table.look(c, server_id, before, FOUND_AT_ONCE))
+        asked = self.presence.server_id, self.clock.now_ms(), self.timeout_ms, FOUND_AT_ONCE
+        return await self._find("look after", lambda c: self.kind.table.look(c, *asked))
 
     def pass_on_cancels(self, found: FoundWork) -> None:
         """Stop the work executed here that was cancelled at any server."""
@@ -132,7 +132,7 @@ class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
             self.kind.cancel(frozenset(found.cancelled))
 
     async def use_room(self, found: FoundWork) -> None:
-        """Give slots to parked work of workspaces that have free ones, because their limits were raised."""
+        """Give slots to parked work of workspaces that have free ones: limits were raised, or its time has come."""
         if found.room.depth is not None:
             self.observe(QueueDepth(*found.room.depth))
         await self._write_each([Release(workspace_id) for workspace_id in found.room.workspace_ids])

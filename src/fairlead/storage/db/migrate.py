@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, inspect, select, text
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.db.schema import make_document_triggers, make_triggers, metadata
 
-HEAD: Final = "0027"
+HEAD: Final = "0028"
 """The revision of the tables in `tables.py` and `schema.py`; a test fails when the folder of revisions disagrees."""
 COMPATIBLE_FROM: Final = "0024"
 """The oldest revision whose servers work with the tables of HEAD: what came since has only added to them.

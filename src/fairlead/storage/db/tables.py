@@ -33,6 +33,7 @@ _INT = BigInteger().with_variant(Integer(), "sqlite")
 """64 bits in both; SQLite numbers its rows by themselves only in a column spelled INTEGER."""
 _POOL = String(32)
 _DEFAULT_POOL: Final = text("'default'")
+_ZERO: Final = text("0")
 _WHERE: Final = "where"
 """The key of an index's condition in its `info`."""
 
@@ -178,12 +179,19 @@ runs = Table(
     Column("result_expires_at", _INT, comment="null where nothing is kept"),
     Column("result_content", LargeBinary, comment="a result that is small; last, so that readers need not pass it"),
     Column("pool", _POOL, nullable=False, server_default=_DEFAULT_POOL, comment="whose servers execute a queued run"),
+    Column("not_before", _INT, nullable=False, server_default=_ZERO, comment="when it may get a slot, at the earliest"),
+    Column("postponed", _INT, nullable=False, server_default=_ZERO, comment="how often it went back to wait"),
+    Column("tries", _INT, nullable=False, server_default=_ZERO, comment="how often of these its partner was called"),
 )
 Index("ix_runs_workspace_id_id", runs.c.workspace_id, runs.c.id)
 _WAITING: Final = text("state = 'parked' OR state = 'released'")
 _RELEASED: Final = text("state = 'released'")
 partial_index("ix_runs_working", runs.c.server_id, where=text("state = 'accepted' OR state = 'dispatched'"))
-partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, where=_WAITING)
+# The next two are one index without and one with times: servers of the version before look by the first. Parked runs
+# whose time has not come are skipped by the second, as what comes after the body in a row is expensive to read.
+_OF_WAITING: Final = runs.c.workspace_id, runs.c.place, runs.c.hold
+partial_index("ix_runs_waiting", *_OF_WAITING, where=_WAITING)
+partial_index("ix_runs_waiting_until", *_OF_WAITING, runs.c.not_before, where=_WAITING)
 # Worded differently from the others, so that PostgreSQL does not count places by it.
 partial_index("ix_runs_queued_since", runs.c.created_at, where=text("place IS NOT NULL AND finished_at IS NULL"))
 _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")

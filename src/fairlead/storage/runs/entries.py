@@ -1,21 +1,18 @@
 """How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what depends on them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from fairlead.domain.accounts.callers import Billing
-from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.faults import Cancelled, Fault, Unauthorized, bucket
 from fairlead.domain.ledger.books import (
     COSTLY,
     UNLIMITED,
     EntryKind,
     Funds,
-    refuse_admission,
     refuse_commitment,
     refuse_hold,
     refuse_queueing,
@@ -32,6 +29,7 @@ from fairlead.domain.runs.entries import (
     JournalEntry,
     KeyUsed,
     LiveRun,
+    Postponement,
     Redirection,
     Settlement,
     Verdict,
@@ -44,16 +42,15 @@ from fairlead.domain.work.entries import Claim, Release, Released, Superseded, T
 from fairlead.storage.accounts.audit_log import Act, record_acts
 from fairlead.storage.db.statements import run_together
 from fairlead.storage.ledger.alerts import tell
-from fairlead.storage.ledger.run_books import HOLD_FOR_KEY, MOVE_BUDGET, BudgetBook, Spending, UsageBook
+from fairlead.storage.ledger.run_books import HOLD_FOR_KEY, MOVE_BUDGET, BudgetBook, Spending
 from fairlead.storage.ledger.usage import usage_addition
 from fairlead.storage.runs import entry_statements as sql
+from fairlead.storage.runs.batch import Batch, Written
 from fairlead.storage.runs.entry_statements import ROWS, LockedRun, OfARun, id_of
 from fairlead.storage.runs.idempotency import FREE_KEY, KeyBook, look_up_keys
 from fairlead.storage.runs.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
-from fairlead.storage.work.changes import RowChanges
-from fairlead.storage.work.journal import Journal, WrittenWork
-
-_Row: TypeAlias = tuple[object, ...]
+from fairlead.storage.work.journal import Journal
+from fairlead.storage.work.table import database_time, machine_time
 
 # Constants for texts and members of enumerations: every run needs several, and looking them up is slow.
 _TEXT: Final = {one: one.value for one in RunState}
@@ -66,6 +63,7 @@ _SUCCEEDED: Final = RunState.SUCCEEDED
 _ACCEPTED: Final = advance(RunState.DISPATCHED, RunEvent.ACCEPT)
 _RELEASED: Final = advance(RunState.PARKED, RunEvent.RELEASE)
 _WITHDRAWN: Final = advance(RunState.PARKED, RunEvent.WITHDRAW)
+_POSTPONED: Final = advance(RunState.DISPATCHED, RunEvent.POSTPONE)
 _REDIRECTABLE: Final = frozenset(states_before(RunEvent.REDIRECT))
 _CANCELLED: Final = bucket(Cancelled())
 _NOT_VALID: Final = Unauthorized("This API key is not valid.")
@@ -73,52 +71,13 @@ _RELEASED_AT_ONCE: Final = 256
 _ANY_HOLD: Final = 2**62
 
 
-class Written(WrittenWork[Verdict], frozen=True):
-    """The outcome of a batch; the queued runs that it has `changed`: they were claimed, or have ended.
-
-    The `unneeded` blobs held the bodies of runs that have ended.
-    """
-
-    changed: Sequence[RunChanged] = ()
-    unneeded: Sequence[str] = ()
-
-
 RunJournal: TypeAlias = Journal[JournalEntry, Written, Verdict]
 
 
-class _Batch(msgspec.Struct):
-    """The rows a batch of entries turns into, gathered before any is written.
-
-    `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
-    workspaces the first of the queue waits until committed spend is released; no other run passes it. `runs` are those
-    of the `undecided` entries (the others have ended their runs already), `claimed` the rows of those that are claimed
-    or taken over.
-    """
-
-    funds: dict[str, Funds]
-    runs: dict[str, LockedRun]
-    keys: KeyBook
-    budgets: BudgetBook
-    claimed: dict[str, _Row]
-    before: dict[str, Funds]
-    undecided: list[OfARun] = msgspec.field(default_factory=list)
-    usage: UsageBook = msgspec.field(default_factory=UsageBook)
-    blocked: set[str] = msgspec.field(default_factory=set)
-    released: list[Released] = msgspec.field(default_factory=list)
-    changed: list[RunChanged] = msgspec.field(default_factory=list)
-    unfinished: list[str] = msgspec.field(default_factory=list)
-    unneeded: list[str] = msgspec.field(default_factory=list)
-    new_runs: list[_Row] = msgspec.field(default_factory=list)
-    changes: RowChanges = msgspec.field(default_factory=RowChanges)
-    events: list[_Row] = msgspec.field(default_factory=list)
-    deliveries: list[_Row] = msgspec.field(default_factory=list)
-    deliveries_due: list[_Row] = msgspec.field(default_factory=list)
-    ledger: list[_Row] = msgspec.field(default_factory=list)
-    acts: list[tuple[Actor, Act, int]] = msgspec.field(default_factory=list)
-
-
-def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Written:
-    """Write a batch of entries and return the outcome of each.
+def write_entries(
+    connection: Connection, entries: Sequence[JournalEntry], machine_ms: Callable[[], int] = machine_time
+) -> Written:
+    """Write a batch of entries and return the outcome of each; `machine_ms` tells the time of this machine.
 
     Workspaces are locked first and in the order of their ids, so that two servers cannot deadlock. Ends come before
     admissions, because they free the slots and the money for them. Runs that wait for a slot come before new ones.
@@ -135,6 +94,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
         if type(entry) is not Acceptance:
             workspace_ids.add(entry.workspace_id)
     batch = _begin(connection, workspace_ids, of_runs, admissions)
+    batch.read_time = lambda: database_time(connection, machine_ms())
     verdicts: dict[int, Verdict] = {}
     for of_run in batch.undecided:
         verdicts[id(of_run)] = _go_on(batch, of_run)
@@ -154,7 +114,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
 
 def _begin(
     connection: Connection, workspace_ids: Iterable[str], of_runs: Sequence[OfARun], admissions: Sequence[Admission]
-) -> _Batch:
+) -> Batch:
     """Lock the workspaces, then read the runs of the entries and everything else on which they are decided.
 
     Idempotency keys and budgets are read under the lock of their workspace: of two calls with one key the second finds
@@ -181,7 +141,7 @@ def _begin(
             now = max(now, entry.at)
             key_ids.add(runs[entry.run_id].booked.key_id)
     spending = _spending(bounded, runs, of_runs, admissions) if bounded else ()
-    batch = _Batch(
+    batch = Batch(
         funds=funds,
         runs=runs,
         keys=look_up_keys(connection, used_keys) if used_keys else KeyBook(),
@@ -214,13 +174,13 @@ def _spending(
     return found
 
 
-def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
+def _go_on(batch: Batch, entry: OfARun) -> Verdict:
     """Gather the changes of an entry to its run, or return that it comes too late."""
     found = batch.runs.get(id_of(entry))
     if found is None:
         return Superseded()
     match entry:
-        case Settlement() | Acceptance() | Redirection():
+        case Settlement() | Acceptance() | Redirection() | Postponement():
             return _of_the_owner(batch, entry, found)
         case Claim():
             return _claim(batch, entry, found)
@@ -233,7 +193,7 @@ def _go_on(batch: _Batch, entry: OfARun) -> Verdict:
             return _take_over(batch, entry, found)
 
 
-def _claim(batch: _Batch, entry: Claim, found: LockedRun) -> Verdict:
+def _claim(batch: Batch, entry: Claim, found: LockedRun) -> Verdict:
     """Gather the claim of a released run, and return the run for the worker."""
     is_new = ROWS.claim(batch.changes, entry, found)
     if is_new is None:
@@ -244,7 +204,7 @@ def _claim(batch: _Batch, entry: Claim, found: LockedRun) -> Verdict:
     return _live(batch, found)
 
 
-def _take_over(batch: _Batch, entry: TakeOver, found: LockedRun) -> Verdict:
+def _take_over(batch: Batch, entry: TakeOver, found: LockedRun) -> Verdict:
     """Gather a takeover, and return the run for the new server."""
     before = found.state
     if not ROWS.take_over(batch.changes, entry, found):
@@ -254,12 +214,12 @@ def _take_over(batch: _Batch, entry: TakeOver, found: LockedRun) -> Verdict:
     return _live(batch, found)
 
 
-def _live(batch: _Batch, found: LockedRun) -> LiveRun:
+def _live(batch: Batch, found: LockedRun) -> LiveRun:
     """A run after it was claimed or taken over."""
     return replace(sql.live_run(batch.claimed[found.id]), state=RunState(found.state), attempt=found.attempt)
 
 
-def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
+def _withdraw(batch: Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
     """Gather the end of a run that waits, or the cancellation request for one that is under way."""
     if found.state in WORKING:
         if entry.reason == _CANCELLED:
@@ -280,7 +240,9 @@ def _withdraw(batch: _Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
     return Withdrawn()
 
 
-def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, found: LockedRun) -> Verdict:
+def _of_the_owner(
+    batch: Batch, entry: Acceptance | Redirection | Postponement | Settlement, found: LockedRun
+) -> Verdict:
     """Gather an entry of the server that works on a run, or of an earlier one that has its result."""
     if found.state in WORKING:
         if found.attempt != entry.attempt and not _is_late_result(entry, found):
@@ -295,6 +257,8 @@ def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, f
                 pass  # written before, in a commit whose answer was lost
             case Redirection():
                 return _redirect(batch, entry, found) if found.state in _REDIRECTABLE else Superseded()
+            case Postponement():
+                return _postpone(batch, entry, found)
             case Acceptance() if found.state == _DISPATCHED:
                 accepted = _ACCEPTED.value, entry.handle, entry.credential
                 batch.changes.add(found.id, sql.ACCEPT_RUN, *accepted, *found.found)
@@ -302,10 +266,31 @@ def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, f
             case Acceptance():
                 pass  # likewise
         return None
+    if type(entry) is Postponement and (found.state, found.attempt) == (_POSTPONED, entry.attempt):
+        return None  # likewise
     # A run that has ended exactly like this was ended by this entry, in a commit whose answer was lost.
     end = (found.state, found.charge, found.finished_at)
     same = isinstance(entry, Settlement) and end == (entry.state, entry.charge, entry.finished_at)
     return None if same else Superseded()
+
+
+def _postpone(batch: Batch, entry: Postponement, found: LockedRun) -> Verdict:
+    """Gather a run's way back into its queue; one whose cancellation was requested meanwhile stays where it is."""
+    if found.state != _DISPATCHED or found.booked.place is None:
+        return Superseded()
+    if found.cancel_requested_at is not None:
+        return CancelNoted(found.server_id)
+    until = batch.now() + entry.pause_ms
+    batch.changes.add(found.id, sql.POSTPONE_RUN, _POSTPONED.value, until, int(entry.was_tried), *found.found)
+    found.state = _POSTPONED.value
+    batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].after_postponement(found.booked.hold)
+    if not entry.was_tried:
+        held = batch.held_back.setdefault(entry.workspace_id, {})
+        held[entry.provider] = max(until, held.get(entry.provider, 0))
+    for one in entry.events:
+        batch.events.append((entry.run_id, one.kind, one.attempt, one.detail, one.at))
+    batch.changed.append(RunChanged(entry.workspace_id, entry.run_id, has_ended=False))
+    return None
 
 
 def _is_late_result(entry: OfARun, found: LockedRun) -> bool:
@@ -318,16 +303,19 @@ def _is_late_result(entry: OfARun, found: LockedRun) -> bool:
     return entry.rate_version == found.rate_version and entry.charge <= found.booked.hold
 
 
-def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
+def _release(connection: Connection, batch: Batch, workspace_id: str) -> None:
     """Give free slots to the runs that have waited longest, some at a time, so that other writers are not blocked.
 
-    Skipped are costly runs that do not fit (they wait for other costly ones to end), and runs that a lowered cap on
-    committed spend no longer allows.
+    Skipped are runs whose time has not come, costly runs that do not fit (they wait for other costly ones to end), and
+    runs that a lowered cap on committed spend no longer allows.
     """
+    for provider, until in sorted(batch.held_back.get(workspace_id, {}).items()):
+        values = {"workspace": workspace_id, "of_provider": provider, "until": until, "now": batch.now()}
+        connection.execute(sql.HOLD_BACK, values)
     while (funds := batch.funds[workspace_id]).parked and funds.free_slots:
         most = _RELEASED_AT_ONCE if funds.free_slots == UNLIMITED else min(funds.free_slots, _RELEASED_AT_ONCE)
         released = []
-        for run_id, hold, pool in ROWS.oldest_parked(connection, workspace_id, most, _below(funds)):
+        for run_id, hold, pool in ROWS.oldest_parked(connection, workspace_id, most, _below(funds), batch.now()):
             if refuse_slot(funds, hold):
                 continue
             if refuse_commitment(funds, hold):
@@ -352,7 +340,7 @@ def _below(funds: Funds) -> int:
     return below if funds.commitment_limit is None else min(below, funds.commitment_limit + 1)
 
 
-def _admit(batch: _Batch, entry: Admission) -> Verdict:
+def _admit(batch: Batch, entry: Admission) -> Verdict:
     funds = batch.funds.get(entry.workspace_id)
     if funds is None or entry.key_id in batch.budgets.revoked:
         return _NOT_VALID
@@ -380,12 +368,12 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
     return None if funds.commitment_limit is None else Committed(funds.commitment_limit, funds.committed)
 
 
-def _refuse(batch: _Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | None:
+def _refuse(batch: Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | None:
     """Why a run may not be admitted, or None: its idempotency key, its slot, its money, its budgets."""
     if entry.key is not None and (used := batch.keys.refuse(entry, entry.key)):
         return used
     if entry.ticket is None:
-        fault = refuse_admission(funds, entry.hold)
+        fault = refuse_slot(funds, entry.hold) or refuse_hold(funds, entry.hold)
     else:
         fault = refuse_queueing(funds, entry.hold, entry.ticket.backlog)
     if fault is None:
@@ -393,7 +381,7 @@ def _refuse(batch: _Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | 
     return fault
 
 
-def _enqueue(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
+def _enqueue(batch: Batch, entry: Admission, funds: Funds) -> RunState:
     """Put a run into its queue, with a slot where one is free."""
     queued = funds.with_queued(entry.hold)
     has_slot = refuse_slot(funds, entry.hold) is None
@@ -408,7 +396,7 @@ def _enqueue(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
     return _RELEASED
 
 
-def _redirect(batch: _Batch, entry: Redirection, found: LockedRun) -> Verdict:
+def _redirect(batch: Batch, entry: Redirection, found: LockedRun) -> Verdict:
     """Gather a run's move to another provider; a hold that grows needs the money like an admission does."""
     funds, more = batch.funds[entry.workspace_id], entry.hold - entry.held
     if more > 0 and (fault := refuse_hold(funds, more)):
@@ -436,7 +424,7 @@ def _redirect(batch: _Batch, entry: Redirection, found: LockedRun) -> Verdict:
     return None
 
 
-def _settle(batch: _Batch, entry: Settlement, booked: BookedRun) -> None:
+def _settle(batch: Batch, entry: Settlement, booked: BookedRun) -> None:
     """Gather what the end of a run releases: the hold in the ledger, whatever its server assumes."""
     if entry.result is None and entry.key_id is not None:
         batch.keys.free(entry.key_id, entry.run_id)
@@ -454,7 +442,7 @@ def _settle(batch: _Batch, entry: Settlement, booked: BookedRun) -> None:
 
 
 def _count_end(
-    batch: _Batch,
+    batch: Batch,
     workspace_id: str,
     run_id: str,
     booked: BookedRun,
@@ -473,7 +461,7 @@ def _count_end(
         batch.changed.append(RunChanged(workspace_id, run_id, has_ended=True))
 
 
-def _write_rest(connection: Connection, batch: _Batch) -> None:
+def _write_rest(connection: Connection, batch: Batch) -> None:
     """Write the changes of the queue and the admissions, the runs first, because other rows refer to them."""
     changes = []
     for key, funds in sorted(batch.funds.items()):

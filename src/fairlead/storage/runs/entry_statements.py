@@ -12,6 +12,7 @@ from sqlalchemy import (
     bindparam,
     case,
     insert,
+    literal_column,
     null,
     select,
     update,
@@ -22,6 +23,7 @@ from fairlead.domain.runs.entries import (
     Admission,
     BookedRun,
     LiveRun,
+    Postponement,
     Redirection,
     Settlement,
     Withdrawal,
@@ -36,7 +38,7 @@ from fairlead.storage.work.changes import LockedWork, WorkRows
 from fairlead.storage.work.table import in_state
 
 _Row: TypeAlias = tuple[object, ...]
-OfARun: TypeAlias = Claim | Withdrawal | TakeOver | Acceptance | Redirection | Settlement
+OfARun: TypeAlias = Claim | Withdrawal | TakeOver | Acceptance | Redirection | Postponement | Settlement
 
 LIVE_RUN_COLUMNS: Final = (
     runs.c.id,
@@ -59,6 +61,8 @@ LIVE_RUN_COLUMNS: Final = (
     runs.c.place,
     runs.c.created_at,
     runs.c.cancel_requested_at,
+    runs.c.postponed,
+    runs.c.tries,
     runs.c.request_blob,
     runs.c.request_size,
 )
@@ -111,8 +115,10 @@ ROWS: Final = WorkRows(
         runs.c.finished_at,
         runs.c.provider,
         runs.c.rate_version,
+        runs.c.cancel_requested_at,
     ),
     size=runs.c.hold,
+    not_before=runs.c.not_before,
 )
 INSERT_RUN: Final = Prepared(
     insert(runs),
@@ -190,6 +196,35 @@ MOVE_FIGURES: Final = Prepared(
 )
 ACCEPT_RUN: Final = ROWS.update("state", "handle", "credential")
 REDIRECT_RUN: Final = ROWS.update("provider", "hold", "rate_version", "redirected")
+POSTPONE_RUN: Final = Prepared(
+    update(runs)
+    .where(
+        runs.c.id == bindparam("work"),
+        runs.c.attempt == bindparam("of_attempt"),
+        runs.c.state == bindparam("of_state"),
+    )
+    .values(
+        state=bindparam("state"),
+        claimed_at=null(),
+        not_before=bindparam("not_before", type_=BigInteger),
+        postponed=runs.c.postponed + literal_column("1"),
+        tries=runs.c.tries + bindparam("tried", type_=BigInteger),
+    ),
+    ("state", "not_before", "tried", "work", "of_attempt", "of_state"),
+    primary_key="work",
+)
+HOLD_BACK: Final = (
+    update(runs)
+    .where(
+        runs.c.workspace_id == bindparam("workspace"),
+        in_state(runs, WAITING),
+        runs.c.state == literal_column(f"'{RunState.PARKED.value}'"),
+        runs.c.provider == bindparam("of_provider"),
+        runs.c.not_before <= bindparam("now"),
+    )
+    .values(not_before=bindparam("until"))
+)
+"""Parked runs of a workspace at a provider that could be released now wait until a time."""
 _BOOKED: Final = [one for one in runs.c if one.name in {"key_id", "model_id", "place", "request_blob"}]
 
 
@@ -306,6 +341,7 @@ class LockedRun(LockedWork):
     finished_at: int | None
     provider: str
     rate_version: str
+    cancel_requested_at: int | None
 
 
 def id_of(entry: OfARun) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import Connection, and_, bindparam, func, select
+from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, func, literal_column, select
 
 from fairlead.domain.runs.states import WAITING, WORKING, RunState
 from fairlead.storage.db.statements import PreparedLookup, PreparedQuery
@@ -23,6 +23,8 @@ _ONE: Final = PreparedQuery(
         runs.c.result_expires_at,
         runs.c.result_blob,
         runs.c.result_size,
+        runs.c.provider,
+        runs.c.not_before,
     ).where(
         runs.c.id == bindparam("run"),
         runs.c.workspace_id == bindparam("workspace"),
@@ -30,6 +32,15 @@ _ONE: Final = PreparedQuery(
     ),
     ("run", "workspace"),
 )
+_IS_DUE: Final = exists(
+    select(literal_column("1")).where(
+        runs.c.workspace_id == workspaces.c.id,
+        in_state(runs, WAITING),
+        runs.c.state == literal_column(f"'{RunState.PARKED.value}'"),
+        runs.c.not_before <= bindparam("now", type_=BigInteger),
+    )
+)
+"""A workspace has parked runs that need not wait any longer; the condition of states is that of their index."""
 QUEUE: Final = WorkTable(
     runs,
     number=runs.c.place,
@@ -39,7 +50,7 @@ QUEUE: Final = WorkTable(
     is_working=in_state(runs, WORKING),
     is_cancelled=and_(runs.c.cancel_requested_at.is_not(None), runs.c.finished_at.is_(None)),
     parked=workspaces.c.parked,
-    has_room=(workspaces.c.in_flight_limit < 0) | (workspaces.c.in_flight < workspaces.c.in_flight_limit),
+    has_room=((workspaces.c.in_flight_limit < 0) | (workspaces.c.in_flight < workspaces.c.in_flight_limit)) & _IS_DUE,
     backlog=workspaces.c.waiting,
     waiting=workspaces.c.waiting,
     goes_on=True,
@@ -71,6 +82,7 @@ class QueuedRun(msgspec.Struct, frozen=True):
     """A queued run as its owner may see it. Times in ms since 1970; `position` is None once a worker has claimed it.
 
     `fault` is the failure that is kept of it; `kept_until` is None while it goes on, and when nothing is kept any more.
+    One that was postponed waits for its `provider`, not to be released before `not_before`; 0 otherwise.
     `blob` and `size` (bytes) are those of a result that is kept outside of the database. `claims` are the times of the
     workspace's last claims by any server, the oldest first, while this one waits.
     """
@@ -87,6 +99,8 @@ class QueuedRun(msgspec.Struct, frozen=True):
     blob: str | None = None
     size: int | None = None
     claims: Sequence[int] = ()
+    provider: str = ""
+    not_before: int = 0
 
 
 def queued_run(connection: Connection, workspace_id: str, run_id: str) -> QueuedRun | None:
@@ -94,7 +108,7 @@ def queued_run(connection: Connection, workspace_id: str, run_id: str) -> Queued
     rows = _ONE.run(connection, (run_id, workspace_id))
     if not rows:
         return None
-    model_id, name, place, created_at, claimed_at, finished_at, fault, kept_until, blob, size = rows[0]
+    model_id, name, place, created_at, claimed_at, finished_at, fault, kept_until, blob, size, provider, until = rows[0]
     state = RunState(name)
     position: int | None = None
     claims: Sequence[int] = ()
@@ -102,8 +116,9 @@ def queued_run(connection: Connection, workspace_id: str, run_id: str) -> Queued
         position = QUEUE.count_ahead(connection, workspace_id, place)
         claims = sorted(connection.execute(_CLAIMS, {"workspace": workspace_id}).scalars())
     return QueuedRun(
-        run_id, model_id, state, position, created_at, claimed_at, finished_at, fault, kept_until, blob, size, claims
-    )
+        run_id, model_id, state, position, created_at, claimed_at, finished_at, fault, kept_until, blob, size, claims,
+        provider, until if state is RunState.PARKED else 0,
+    )  # fmt: skip
 
 
 class RunStand(msgspec.Struct, frozen=True):

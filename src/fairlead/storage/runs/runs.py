@@ -22,6 +22,7 @@ def find_stray(connection: Connection, run_id: str) -> Stray | None:
             runs.c.idempotency_id,
             runs.c.place,
             runs.c.handle,
+            runs.c.postponed,
         ).where(runs.c.id == run_id, in_state(runs, WORKING))
     ).first()
     return None if row is None else Stray(*row)

@@ -78,7 +78,8 @@ class WorkRows:
 
     `more` columns are read of a row that is locked. `claimed` is the state of claimed work; `taken_over` is its state
     after a takeover, for every state in which a server has it. The condition `parked` is that of the index in which
-    parked work is in the order of `number`; `size` is compared with the free room. A table with `updated_at` says when
+    parked work is in the order of `number`; `size` is compared with the free room, and `not_before` (ms) with the time.
+    A table with `updated_at` says when
     its rows have changed.
     """
 
@@ -93,6 +94,7 @@ class WorkRows:
         taken_over: Mapping[State, enum.StrEnum],
         more: Sequence[Column[object]] = (),
         size: ColumnElement[int] = literal_column("0"),  # noqa: B008 -- it is never changed
+        not_before: ColumnElement[int] = literal_column("0"),  # noqa: B008 -- same
         updated_at: Column[int] | None = None,
     ) -> None:
         read = table.c.id, table.c.workspace_id, table.c.state, table.c.attempt, table.c.server_id, begun_at, *more
@@ -109,13 +111,14 @@ class WorkRows:
             .where(
                 table.c.workspace_id == bindparam("workspace"),
                 size < bindparam("below", type_=BigInteger),
+                not_before <= bindparam("now", type_=BigInteger),
                 parked,
                 table.c.state == literal_column(f"'{_PARKED}'"),
             )
             .order_by(number)
             .limit(bindparam("most"))
             .offset(literal_column("0")),  # otherwise the dialect of SQLite adds a parameter
-            ("workspace", "below", "most"),
+            ("workspace", "below", "now", "most"),
         )
         self._release: Final = Prepared(
             update(table)
@@ -174,9 +177,14 @@ class WorkRows:
         changes.add(row.id, self._note_cancel, state, at, *((at,) if self._is_dated else ()), *row.found)
         row.state = state
 
-    def oldest_parked(self, connection: Connection, workspace_id: str, most: int, below: int = _ANY_SIZE) -> Rows:
-        """The parked work of a workspace that was queued first, of sizes below a bound: ids, sizes and pools."""
-        return self._parked.run(connection, (workspace_id, below, most))
+    def oldest_parked(
+        self, connection: Connection, workspace_id: str, most: int, below: int = _ANY_SIZE, now: int = _ANY_SIZE
+    ) -> Rows:
+        """The parked work of a workspace that was queued first, of sizes below a bound: ids, sizes and pools.
+
+        Work that must wait until after the time `now` (ms) is left out.
+        """
+        return self._parked.run(connection, (workspace_id, below, now, most))
 
     def release(self, connection: Connection, ids: Sequence[str]) -> None:
         """Give slots to parked work."""

@@ -1,6 +1,7 @@
 """The statements that find work, made once for each table of work; and the servers that own it."""
 
 import enum
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -152,6 +153,11 @@ def database_time(connection: Connection, machine_ms: int) -> int:
     return machine_ms if is_sqlite(connection) else int(connection.execute(_DATABASE_TIME).scalar_one())
 
 
+def machine_time() -> int:
+    """The time in ms since 1970 by the clock of this machine."""
+    return time.time_ns() // 1_000_000
+
+
 def silent_for_ms(connection: Connection, machine_ms: int) -> int | None:
     """How long ago any server was last seen; None where none is known."""
     seen = connection.execute(select(func.max(servers.c.seen_at))).scalar()
@@ -229,9 +235,9 @@ class WorkTable:
     `number` is the column by which the work of a workspace is in order, and `begun_at` says when the server of a row
     took it. The conditions repeat the words of the table's partial indexes: `is_waiting`, `is_working`, `is_cancelled`
     (of work that is executed) and `is_queued`, which includes what waits. `parked` counts the parked work of a
-    workspace, `has_room` says whether some of that may have a slot, and `backlog` counts all that waits in it; so does
-    `waiting`, where that is known without looking at the work. Work that `goes_on` when it is taken over is taken over
-    by a server of its pool; other work waits again for one, so any server may take it over.
+    workspace, `has_room` says whether some of that may have a slot at the time `now`, and `backlog` counts all that
+    waits in it; so does `waiting`, where that is known without looking at the work. Work that `goes_on` when it is
+    taken over is taken over by a server of its pool; other work waits again for one, so any server may take it over.
     """
 
     def __init__(
@@ -311,10 +317,11 @@ class WorkTable:
         """How much waiting work of a workspace was queued before a number."""
         return int(connection.execute(self._ahead, {"workspace": workspace_id, "before": number}).scalar_one())
 
-    def look(self, connection: Connection, server_id: str, waiting_since: int, limit: int) -> FoundWork:
+    def look(self, connection: Connection, server_id: str, machine_ms: int, timeout_ms: int, limit: int) -> FoundWork:
         """What has to be done, at most `limit` of each: one read, because servers ask every second."""
-        late = self.waiting_since(connection, waiting_since, limit)
-        return FoundWork(self.find_cancelled(connection, server_id), self.room(connection, limit), late)
+        late = self.waiting_since(connection, machine_ms - timeout_ms, limit)
+        room = self.room(connection, limit, database_time(connection, machine_ms))
+        return FoundWork(self.find_cancelled(connection, server_id), room, late)
 
     def waiting_since(self, connection: Connection, before: int, limit: int) -> Sequence[tuple[str, str]]:
         """Work that has waited since before a time (ms), the oldest first: its ids, and those of its workspaces."""
@@ -324,9 +331,9 @@ class WorkTable:
         """The cancelled work that a server executes."""
         return [row[0] for row in self._cancelled.run(connection, (server_id,))]
 
-    def room(self, connection: Connection, limit: int) -> Room:
-        """Workspaces in which work is parked though a slot is free: their limits were raised."""
-        found = [row[0] for row in connection.execute(self._with_room, {"most": limit})]
+    def room(self, connection: Connection, limit: int, now: int) -> Room:
+        """Workspaces in which work is parked though a slot is free: their limits were raised, or its time has come."""
+        found = [row[0] for row in connection.execute(self._with_room, {"most": limit, "now": now})]
         if self._depth is None:
             return Room(found)
         waiting, parked = connection.execute(self._depth).one()
