@@ -119,8 +119,8 @@ class _Watchers:
             watcher.communicate()
 
     def interrupt(self) -> None:
-        """Stop what is executed, as soon as it is."""
-        wait_until(lambda: self._get("/api/queue")["queue_running"], "a job is executed")
+        """Stop what is executed, as soon as another job waits for it."""
+        wait_until(lambda: all(self._get("/api/queue").values()), "a job is executed, and another waits")
         answer = httpx.post(f"{self._url}/api/interrupt", headers=self._headers)
         assert answer.status_code == 200, answer.text
 
