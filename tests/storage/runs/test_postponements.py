@@ -92,18 +92,20 @@ def test_workspace_has_room_only_for_runs_that_are_due(books: Books) -> None:
 
 
 def test_untried_run_holds_back_what_waits_for_the_same_partner(books: Books) -> None:
-    """Parked runs at a partner that cools down wait as long; those at another partner get the slot."""
+    """Parked runs at a partner that cools down wait as long; those at another, or with a key of one's own, do not."""
     books.open(balance=5_000, in_flight_limit=1)
     books.open("lab-2", balance=500, in_flight_limit=1)
     books.write(queued("run-1"), queued("run-2"), queued("run-3", provider="other"), queued("run-4"))
-    books.write(queued("far-1", workspace_id="lab-2"), queued("far-2", workspace_id="lab-2"))
+    books.write(
+        queued("far-1", workspace_id="lab-2"), queued("far-2", workspace_id="lab-2"), queued("own-1", byok=True)
+    )
     books.write(claim("run-1"))
     assert released_at(books, 1, postponement("run-1", was_tried=False)) == ["run-3"]
     until = books.state()["not_before"]
     assert until > 0
     rows = books.rows("SELECT id, not_before FROM runs WHERE id <> 'run-1' ORDER BY id")
     held = {row["id"]: row["not_before"] for row in rows}
-    assert held == {"far-1": 0, "far-2": 0, "run-2": until, "run-3": 0, "run-4": until}
+    assert held == {"far-1": 0, "far-2": 0, "own-1": 0, "run-2": until, "run-3": 0, "run-4": until}
     assert state(books) == ("parked", 1, 1, 0)
 
 

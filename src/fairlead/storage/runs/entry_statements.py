@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     bindparam,
     case,
+    false,
     insert,
     literal_column,
     null,
@@ -220,11 +221,12 @@ HOLD_BACK: Final = (
         in_state(runs, WAITING),
         runs.c.state == literal_column(f"'{RunState.PARKED.value}'"),
         runs.c.provider == bindparam("of_provider"),
+        runs.c.byok.is_(false()),
         runs.c.not_before <= bindparam("now"),
     )
     .values(not_before=bindparam("until"))
 )
-"""Parked runs of a workspace at a provider that could be released now wait until a time."""
+"""Parked runs of a workspace at a provider that could be released now wait until a time; its own keys never cool."""
 _BOOKED: Final = [one for one in runs.c if one.name in {"key_id", "model_id", "place", "request_blob"}]
 
 
