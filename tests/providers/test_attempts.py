@@ -198,6 +198,24 @@ def test_cooldown_between_tries_keeps_the_partners_answer(plain: Provider, partn
     assert len(partner.requests()) == 1
 
 
+def test_probe_that_fails_is_tried_once_and_begins_the_next_cooldown(plain: Provider, partner: FakePartner) -> None:
+    """A run that probes a credential after its cooldown keeps others away until it has ended, and itself then."""
+    partner.script("/json", reply(503))
+    now = [1000.0]
+
+    async def run() -> tuple[Outcome | Accepted, PartnerClient]:
+        wary = replace(plain, cooldown=Cooldown(after=1, seconds=60))
+        async with partner_client(wary, clock=lambda: now[0]) as our:
+            await our.send(our.order("json"))
+            now[0] += 60
+            return await our.send(our.order("json")), our
+
+    reading, our = asyncio.run(run())
+    assert failure(reading).upstream_status == 503
+    assert len(partner.requests()) == 3 + 1
+    assert [health for _, health in our.changes] == [Health.COOLING_DOWN, Health.PROBING, Health.COOLING_DOWN]
+
+
 @pytest.mark.req("T-02")
 def test_run_counts_once_towards_a_cooldown(plain: Provider, partner: FakePartner) -> None:
     """The tries of one run are one failure; one that is answered at last is none."""

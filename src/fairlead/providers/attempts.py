@@ -47,6 +47,7 @@ class Attempts:
                 self._credentials.next(order.provider) if is_well else self._next(order, failures)
             )
             if credential is None:
+                self._note(order, provider, failures)
                 return failed or self._none(order)
             ref = (order.provider, credential.label)
             if ref in failing:

@@ -46,14 +46,10 @@ class Failures(msgspec.Struct):
 
 
 class Failing(msgspec.Struct):
-    """A credential with failures: those of each workspace; and until when it cools down for all, 0 where it does not.
-
-    `reason` says why it does.
-    """
+    """A credential with failures: those of each workspace, and until when it cools down for all (0: it does not)."""
 
     workspaces: dict[str, Failures] = msgspec.field(default_factory=dict)
     cooldown_until: float = 0.0
-    reason: str = ""
 
 
 class CoolingWorkspace(msgspec.Struct, frozen=True):
@@ -134,7 +130,7 @@ class Healths:
             self.answered[ref] = dict(sorted(recent.items(), key=itemgetter(1))[-WORKSPACES_MAX // 2 :])
         if (found := self.failing.get(ref)) is not None:
             found.workspaces.pop(workspace_id, None)
-            found.cooldown_until, found.reason = 0.0, ""
+            found.cooldown_until = 0.0
             if not found.workspaces:
                 del self.failing[ref]
             self._tell_change(ref, found)
@@ -147,7 +143,7 @@ class Healths:
         if own.cooldown_until or own.probing_until or own.number >= cooldown.after:
             own.cooldown_until, own.probing_until = now + cooldown.seconds, 0.0
             if found.cooldown_until or self._tells_of_all(ref, found, workspace_id, now):
-                found.cooldown_until, found.reason = own.cooldown_until, reason
+                found.cooldown_until = own.cooldown_until
             self._tell_change(ref, found)
 
     def is_cooling(self, ref: CredentialRef) -> bool:
