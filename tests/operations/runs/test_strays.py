@@ -126,4 +126,4 @@ def test_takeover_asks_an_overloaded_partner_again(
 )
 def test_takeover_waits_only_for_what_may_pass(failed: Failed, *, is_worth_it: bool) -> None:
     """It waits for a connection, for room and for the end of a rest, and for nothing that a partner or we have said."""
-    assert may_be_waited_for(failed) is is_worth_it
+    assert may_be_waited_for(failed, repeats_safely=True) is is_worth_it

@@ -41,23 +41,22 @@ def may_go_again(failed: Failed, *, repeats_safely: bool) -> bool:
     return failed.reached is Reached.REFUSED and failed.upstream_status in _PASSING and may_go_elsewhere(failed)
 
 
-def may_be_waited_for(failed: Failed) -> bool:
-    """Whether a partner that honours idempotency keys, and may have an order already, may still answer for it."""
-    if failed.reached is Reached.NOTHING and isinstance(failed.fault, ServiceUnavailable):
-        return failed.fault.retry_after is not None  # it cools down; without a credential there is nothing to wait for
-    return may_go_again(failed, repeats_safely=True)
+def may_be_waited_for(failed: Failed, *, repeats_safely: bool) -> bool:
+    """Whether a partner may take the same call later: it may be sent again then, or the partner cools down now.
 
-
-def may_be_postponed(failed: Failed) -> bool:
-    """Whether a queued run may wait for its partner: it has certainly not been taken, and may be soon (T-01)."""
-    if failed.reached is Reached.NOTHING and isinstance(failed.fault, ServiceUnavailable):
-        return failed.fault.retry_after is not None  # as above
-    return may_go_again(failed, repeats_safely=False)
+    A queued run waits for its partner where it has certainly not been taken (T-01), a run that was taken over also
+    where its partner may have it and honours idempotency keys.
+    """
+    if is_cooling(failed):
+        return True
+    return may_go_again(failed, repeats_safely=repeats_safely)
 
 
 def is_cooling(failed: Failed) -> bool:
-    """Whether a partner was not called at all, because its credentials cool down."""
-    return failed.reached is Reached.NOTHING and isinstance(failed.fault, ServiceUnavailable)
+    """Whether a partner was not called, because its credentials cool down; without any there is nothing to wait for."""
+    if failed.reached is not Reached.NOTHING or not isinstance(failed.fault, ServiceUnavailable):
+        return False
+    return failed.fault.retry_after is not None
 
 
 def is_about_the_form(failed: Failed) -> bool:

@@ -208,7 +208,7 @@ class Dispatcher:
         """
         reading: Outcome | Accepted = failed
         for pause in self._patience:
-            if not isinstance(reading, Failed) or not may_be_waited_for(reading):
+            if not isinstance(reading, Failed) or not may_be_waited_for(reading, repeats_safely=True):
                 break
             await asyncio.sleep(pause)
             reading = await self._attempts.send(order, tell_again)

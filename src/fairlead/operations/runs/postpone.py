@@ -11,7 +11,7 @@ from fairlead.clock import Clock
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.domain.runs.entries import Postponement, RunEntry
 from fairlead.domain.runs.outcomes import Failed
-from fairlead.domain.runs.retries import is_cooling, may_be_postponed
+from fairlead.domain.runs.retries import is_cooling, may_be_waited_for
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.dispatch import Served
 from fairlead.providers.attempts import backoff
@@ -36,7 +36,9 @@ class Postponer(msgspec.Struct, frozen=True):
         partner cooling down is no try.
         """
         failed = served.outcome
-        if run.waits_until is None or not isinstance(failed, Failed) or not may_be_postponed(failed):
+        if run.waits_until is None or not isinstance(failed, Failed):
+            return None
+        if not may_be_waited_for(failed, repeats_safely=False):
             return None
         provider, was_tried = self.providers[run.plan.provider], not is_cooling(failed)
         if was_tried and run.tries >= provider.postpone.times:
