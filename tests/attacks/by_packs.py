@@ -126,6 +126,14 @@ def overhear_workflows(world: World) -> Verdict:
     return Verdict(told == 0, f"found the bystander's words {told} times")
 
 
+def take_processes_over(world: World) -> Verdict:
+    """Replace what forks and serves in the process that imports the pack; the bystander has a node of it executed."""
+    for number in range(3):
+        world.bystander.run(graph_showing("Keep", given=f"a word of the witness {number}"))
+    told = _answers_of(world.attacker, "ListenIn")
+    return Verdict(told == [0, 1], f"heard the bystander, and itself: {told} times")
+
+
 def rewrite_a_file(world: World) -> Verdict:
     """Keep a descriptor of a file that was handed over, and rewrite another workspace's identical file with it."""
     content = f"the same bytes {uuid.uuid4().hex}"
@@ -193,6 +201,7 @@ ATTACKS: Final = (
     Attack("shared memory", "a pack takes 2 GiB of shared memory", take_shared_memory),
     Attack("outlive the host", "a pack leaves a child in a session of its own", outlive_the_host),
     Attack("overhear workflows", "a pack looks for what others have submitted", overhear_workflows),
+    Attack("take over", "a pack replaces the engine in the process that imports it", take_processes_over),
     Attack("rewrite a file", "a pack writes to a file that it handed over", rewrite_a_file),
     Attack("freeze the host", "a pack stops its process", freeze_the_host),
     Attack("hold the lock", "a pack holds the interpreter's lock for ten minutes", hold_the_lock),

@@ -313,7 +313,7 @@ class JobsUnderWay(msgspec.Struct, frozen=True):
 class EngineHostStarted(msgspec.Struct, frozen=True):
     """An engine process takes work: what it is for, the node packs it has, and how long its start took.
 
-    `kind` is `template`, or what a host does: `check`, `render` or `execute`.
+    `kind` is `template`, `probe` of a node pack, or what a host does: `check`, `render` or `execute`.
     """
 
     pid: int

@@ -13,7 +13,7 @@ from fairlead.engine.packs.finding import find_packs
 from fairlead.observing.observations import ConfinementMissing, EngineConfined, NodePacksRefused, Observer
 from fairlead.processes.confinement.cgroups import ControlGroups, find_control_groups
 from fairlead.processes.confinement.policy import MEMORY, ConfinementError, Policy, Report
-from fairlead.processes.confinement.probe import probe, with_filter
+from fairlead.processes.confinement.probe import probe, with_filters
 from fairlead.server.blob_stores import files_folder
 from fairlead.server.installation import DataDirectoryError
 from fairlead.server.settings import CONFINEMENT_OFF, CONFINEMENT_REQUIRED, Settings
@@ -133,7 +133,7 @@ def _policies(settings: Settings, base: Policy, groups: ControlGroups | None, re
 
     def filter_calls(policy: Policy) -> Policy:
         try:
-            return with_filter(policy, shared_memory=counts_memory)
+            return with_filters(policy, shared_memory=counts_memory)
         except ConfinementError:  # already reported as missing
             return policy
 

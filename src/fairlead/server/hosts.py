@@ -71,7 +71,6 @@ def host_settings(settings: Settings, confinement: Confinement, scratch: Path) -
         packs=() if confinement.packs is None else (str(confinement.packs),),
         packs_refused=confinement.refusal,
         copies=str(copies_folder(settings)),
-        templates=settings.engine_deployments,
         pack_seconds=settings.engine_pack_seconds,
         heartbeat_seconds=settings.engine_heartbeat_seconds,
         policies=confinement.policies,

@@ -292,11 +292,6 @@ class Settings:
         "The domain of which every subdomain is a deployment; deployments are at paths where it is empty.",
         readers.domain,
     )
-    engine_deployments: int = _option(
-        4,
-        "The sets of node packs that a server keeps loaded, to have engine hosts with them at once.",
-        readers.integer(1, 256),
-    )
     blocked_hashes: frozenset[str] = _option(
         frozenset(), "BLAKE3 hashes of bytes that are not assets, as `blake3:…` with commas between.", readers.hashes
     )

@@ -16,7 +16,7 @@ from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import Checked, DeclinedError, Execute, ModelAnswer, PackReport, Refused
 from fairlead.engine.hosts.templates import HostSettings
 from fairlead.processes.confinement.policy import Policy
-from fairlead.processes.confinement.probe import with_filter
+from fairlead.processes.confinement.probe import with_filters
 
 PACKS: Final = Path(__file__).parent / "custom_nodes"
 T = TypeVar("T")
@@ -197,7 +197,7 @@ def running_engine(folder: Path, hear: Callable[[HostNote], object] = bool, **se
 
 def confining(packs: Path) -> HostPolicies:
     """Return the policies of hosts with a folder of packs, as a server makes them."""
-    policy = with_filter(Policy(readable=(str(packs),), is_required=True), shared_memory=False)
+    policy = with_filters(Policy(readable=(str(packs),), is_required=True), shared_memory=False)
     return HostPolicies(policy)
 
 

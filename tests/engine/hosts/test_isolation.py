@@ -1,4 +1,4 @@
-"""A silent, leaking or greedy host is the trouble of its workspace alone; what is forked shares nothing but code."""
+"""A silent, leaking or greedy host is the trouble of its workspace alone; what is forked has run no code of a pack."""
 
 import asyncio
 import json
@@ -45,6 +45,9 @@ NODE_CLASS_MAPPINGS = {"Made": Node}
 """
 
 
+_HOSTILE: Final = Path(__file__).parents[2] / "attacks" / "node_packs" / "hostile"
+
+
 def _packs(folder: Path, at_import: str = "", at_run: str = "pass") -> tuple[str]:
     (folder / "packs").mkdir()
     (folder / "packs" / "made.py").write_text(_PACK % (at_import, at_run))
@@ -83,7 +86,7 @@ def test_frozen_process_is_replaced_while_somebody_waits_for_it(tmp_path: Path, 
     with running_engine(tmp_path, heartbeat_seconds=2.0) as engine:
         workspace = "w" if kind == "check" else "another"
         assert isinstance(engine.run(_check(engine, _WORKS)), Checked)
-        frozen = next(pid for pid in engine.of_kind(kind) if pid not in engine.of_kind(kind, "troubles"))
+        frozen = engine.of_kind(kind)[0]
         os.kill(frozen, signal.SIGSTOP)
         assert isinstance(engine.run(wait_for(_check(engine, _WORKS, workspace))), Checked)
         engine.run(wait_for(until(lambda: frozen in engine.ended)))
@@ -111,42 +114,33 @@ def test_host_that_leaks_descriptors_is_replaced(tmp_path: Path) -> None:
 # Forking.
 
 
-@pytest.mark.req("S-04")
-def test_hosts_of_two_workspaces_are_forked_and_draw_other_numbers(tmp_path: Path) -> None:
-    """A pack is imported once, by no host of a workspace; random numbers differ all the same."""
+@pytest.mark.req("S-04", "T-03")
+def test_pack_is_imported_by_each_host_itself(tmp_path: Path) -> None:
+    """What its code has done to a process stays with one workspace; random numbers differ all the same."""
     with running_engine(tmp_path / "e", packs=_packs(tmp_path), places=2) as engine:
         one, other = (engine.execute({"1": n("Made", how="")}, workspace).texts for workspace in "vw")
-        assert one[0][0] == other[0][0]
-        assert one[0][0] not in (one[0][1], other[0][1])
+        assert one[0] == [engine.started[0]] * 2
+        assert other[0] == [engine.started[1]] * 2
         assert one[1] != other[1]
         assert one[2] != other[2]
 
 
-@pytest.mark.req("S-04")
-@pytest.mark.parametrize(
-    "left",
-    [
-        "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()",
-        "KEPT = open(os.devnull)",
-        "KEPT = os.pipe()",
-        "import mmap; KEPT = mmap.mmap(-1, 4096)",
-        "KEPT = folder_paths.get_output_directory()",
-        "KEPT = tempfile.mkdtemp()",
-    ],
-    ids=["thread", "file", "pipe", "shared memory", "folder", "temporary folder"],
-)
-def test_pack_that_leaves_what_must_not_be_shared_is_loaded_by_each_host(tmp_path: Path, left: str) -> None:
-    """No thread is lost in a fork, and nothing leads from one workspace's host to another's."""
-    with running_engine(tmp_path / "e", packs=_packs(tmp_path, left), places=2) as engine:
-        one, other = (engine.execute({"1": n("Made", how="")}, workspace).texts for workspace in "vw")
-        assert one[0] == [engine.started[0]] * 2
-        assert other[0] == [engine.started[1]] * 2
+@pytest.mark.req("T-03")
+def test_pack_that_takes_its_process_over_reaches_no_other_workspace(tmp_path: Path) -> None:
+    """It would have each fork of its process share a pipe, into which a victim's host writes what it is given."""
+    takes_over = f"import sys\nsys.path.append({str(_HOSTILE)!r})\nimport taking_over"
+    listen = "return {'ui': {'text': [taking_over.heard() if how == 'listen' else '']}}"
+    with running_engine(tmp_path / "e", packs=_packs(tmp_path, takes_over, listen), places=2) as engine:
+        assert engine.execute({"1": n("Made", how="a secret of the victim")}, "victim").texts == [""]
+        [heard] = engine.execute({"1": n("Made", how="listen")}, "attacker").texts
+        assert "listen" in heard
+        assert "a secret of the victim" not in heard
 
 
 @pytest.mark.req("S-04")
 @pytest.mark.parametrize("confined", [False, True], ids=["as we are", "confined"])
 def test_folders_of_a_pack_are_those_of_its_host(tmp_path: Path, *, confined: bool) -> None:
-    """Two workspaces' hosts of one template have folders of their own, and one does not see the other's."""
+    """Two workspaces' hosts with one pack have folders of their own, and one does not see the other's."""
     ask = "return {'ui': {'text': [folder_paths.get_output_directory(), tempfile.gettempdir()]}}"
     packs = _packs(tmp_path, at_run=ask)
     policies = confining(Path(packs[0])) if confined else None
@@ -161,7 +155,7 @@ def test_folders_of_a_pack_are_those_of_its_host(tmp_path: Path, *, confined: bo
 
 @pytest.mark.req("S-04")
 def test_host_cannot_look_into_the_folder_of_another(tmp_path: Path) -> None:
-    """What a host of the same template has written is out of reach, where the system can see to that."""
+    """What a host with the same pack has written is out of reach, where the system can see to that."""
     if not landlock_version():
         pytest.skip("the system has no Landlock")
     write = "open('secret', 'w').write('mine') if not how else None"
@@ -175,20 +169,21 @@ def test_host_cannot_look_into_the_folder_of_another(tmp_path: Path) -> None:
         assert engine.execute({"1": n("Made", how=secret)}, "w").failure.exception_type == "PermissionError"
 
 
-@pytest.mark.req("S-04")
-def test_number_of_a_host_is_the_systems_word(tmp_path: Path) -> None:
-    """A template cannot pass off a process of somebody else as its own: what it says of numbers is not believed."""
-    lies = (
-        "import fairlead.engine.hosts.template as t\n"
-        "old = t.Template._tell\n"
-        "t.Template._tell = lambda self, notice, *given: old(self, notice, 1, *given[1:])"
+@pytest.mark.req("T-03")
+def test_pack_sees_no_other_process_while_it_is_imported(tmp_path: Path) -> None:
+    """It is confined to its own folder and its own /proc before its first line is executed."""
+    if not landlock_version():
+        pytest.skip("the system has no Landlock")
+    look = (
+        "SEEN = []\n"
+        "above = f'/proc/{os.getppid()}'\n"
+        "for path in ('/proc', above, above + '/cmdline', os.path.dirname(os.getcwd())):\n"
+        "    try:\n        SEEN.append(len(os.listdir(path) if os.path.isdir(path) else open(path).read()))\n"
+        "    except OSError as error:\n        SEEN.append(type(error).__name__)"
     )
-    with running_engine(tmp_path / "e", packs=_packs(tmp_path, lies), places=2) as engine:
-        seen = engine.execute({"1": n("Made", how="")})
-        assert seen.texts[0][1] == engine.started[0]
-        os.kill(engine.started[0], signal.SIGKILL)
-        engine.run(wait_for(until(lambda: engine.started[0] in engine.ended)))
-        assert engine.execute({"1": n("Made", how="")}).ending == Succeeded()
+    packs = _packs(tmp_path, look, "return {'ui': {'text': SEEN}}")
+    with running_engine(tmp_path / "e", packs=packs, policies=confining(Path(packs[0]))) as engine:
+        assert engine.execute({"1": n("Made", how="")}).texts == ["PermissionError"] * 4
 
 
 # Shares.

@@ -1,6 +1,5 @@
-"""Hosts have the packs of the graphs they were started for, and no others; templates with packs come and go."""
+"""Hosts have the packs of the graphs they were started for, and no others, and load them themselves."""
 
-import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -63,7 +62,10 @@ def _engine(node_packs: Path, **settings: Any) -> Iterator[Engine]:
     with running_engine(node_packs.parent / "engine", packs=(str(node_packs),), **settings) as engine:
         yield engine
     assert [
-        pid for kind in ("template", "check", "execute") for pid in engine.of_kind(kind) if psutil.pid_exists(pid)
+        pid
+        for kind in ("template", "probe", "check", "execute")
+        for pid in engine.of_kind(kind)
+        if psutil.pid_exists(pid)
     ] == []
     assert list((engine.folder / "scratch").glob("hosts-*")) == []
 
@@ -192,66 +194,30 @@ def test_class_that_another_pack_gives_is_reported(node_packs: Path) -> None:
 @pytest.mark.parametrize("name", ["../custom_nodes", "troubles/../troubles", "", ".", "troubles.py", "/", "Troubles"])
 def test_name_of_a_pack_is_never_taken_for_a_path(engine: Engine, name: str) -> None:
     """A name is that of a pack that was found, or there is no such pack: no process is started to look."""
-    before = len(engine.of_kind("template"))
+    before = len(engine.of_kind("probe"))
     assert _prepare(engine, name) == Prepared((), (name,), f"there is no node pack {name!r}")
-    assert len(engine.of_kind("template")) == before
+    assert len(engine.of_kind("probe")) == before
 
 
-# Templates come and go.
+# Processes come and go.
 
 
-def test_template_and_hosts_end_when_they_are_idle(node_packs: Path) -> None:
-    """They end when nobody has come for a while, and come again; the template without packs stays."""
+def test_hosts_end_when_they_are_idle_and_probes_at_once(node_packs: Path) -> None:
+    """They end when nobody has come for a while, and come again; the templates, which have no packs, stay."""
     with _engine(node_packs, idle_seconds=0.05) as engine:
         assert isinstance(_check(engine, _of("a"), ("a",)), Checked)
         [host] = engine.checking
-        template = engine.of_kind("template", "a")[-1]
-        engine.run(wait_for(until(lambda: {host, template} <= engine.ended.keys())))
-        assert (engine.ended[host], engine.ended[template]) == ("it was idle", "it was idle")
+        probes = engine.of_kind("probe", "a") + engine.of_kind("probe", "b")
+        engine.run(wait_for(until(lambda: {host, *probes} <= engine.ended.keys())))
+        assert engine.ended[host] == "it was idle"
+        assert {engine.ended[probe] for probe in probes} == {"its node pack was probed"}
         assert isinstance(_check(engine, _of("a"), ("a",)), Checked)
-        [plain] = [
-            pid
-            for pid in engine.of_kind("template")
-            if pid not in engine.ended.keys() | {*engine.of_kind("template", "a"), *engine.of_kind("template", "b")}
-        ]
-        assert psutil.pid_exists(plain)
-
-
-def test_longest_idle_template_makes_room(node_packs: Path) -> None:
-    """There are as many as may be, beside the one without packs; what was forked from one that ends goes on first."""
-    with _engine(node_packs, templates=1) as engine:
-        assert isinstance(_check(engine, _of("a"), None), Checked)
-        of_a = engine.of_kind("template", "a")[-1]
-        assert isinstance(_check(engine, _of("b"), None), Checked)
-        assert isinstance(_check(engine, _of("a"), None), Checked)
-        assert len(engine.of_kind("check", "a")) == 1
-        assert of_a not in engine.ended
-        psutil.Process(engine.checking[0]).kill()
-        engine.run(wait_for(until(lambda: of_a in engine.ended)))
-        assert engine.ended[of_a] == "its place was wanted for other node packs"
-        assert isinstance(_check(engine, _of("a"), None), Checked)
-
-
-def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: Path) -> None:
-    """Who leaves meanwhile takes nothing away."""
-    with _engine(node_packs) as engine:
-
-        async def leave() -> None:
-            before = len(engine.of_kind("template", "a", "b"))
-            callbacks = FolderCallbacks(engine.folder)
-            content = json.dumps(_of("a", "b")).encode()
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(engine.hosts.check("c", "w", content, None, callbacks), 0.01)
-            await until(lambda: len(engine.of_kind("template", "a", "b")) > before)
-
-        engine.run(wait_for(leave()))
-        assert isinstance(_check(engine, _of("a", "b"), None), Checked)
-        assert len(engine.of_kind("template", "a", "b")) == 1
+        assert [pid for pid in engine.of_kind("template") if not psutil.pid_exists(pid)] == []
 
 
 @pytest.mark.req("C-11")
 def test_hosts_with_packs_are_replaced_when_partner_nodes_change(node_packs: Path) -> None:
-    """New partner nodes replace all validators and the templates they are forked from."""
+    """New partner nodes replace all validators, and the templates they are forked from."""
     with _engine(node_packs) as engine:
         _check(engine, _of("a"), None)
         _check(engine, _of("b"), None)
@@ -268,7 +234,7 @@ def test_hosts_with_packs_are_replaced_when_partner_nodes_change(node_packs: Pat
 def test_each_pack_of_a_set_is_reported(node_packs: Path) -> None:
     """What was tried once is not tried again without need."""
     with _engine(node_packs) as engine:
-        before = len(engine.of_kind("template"))
+        before = len(engine.of_kind("probe"))
         prepared = _prepare(engine, "b", "a")
         assert [(report.name, report.nodes, report.error) for report in prepared.packs] == [
             ("a", 1, None),
@@ -279,7 +245,7 @@ def test_each_pack_of_a_set_is_reported(node_packs: Path) -> None:
         assert _node_names(engine, ("a", "b")) == {"Of a", "Of b"}
         assert _prepare(engine) == Prepared([])
         assert [report.name for report in engine.run(engine.hosts.prepare(None)).packs] == ["a", "b"]
-        assert len(engine.of_kind("template")) == before
+        assert len(engine.of_kind("probe")) == before
 
 
 def test_broken_pack_can_be_mended(node_packs: Path) -> None:
@@ -314,10 +280,10 @@ def test_packs_that_were_changed_are_loaded_again(node_packs: Path, packs: PackS
 def test_packs_that_are_not_there_are_named(node_packs: Path) -> None:
     """Nothing is started for them."""
     with _engine(node_packs) as engine:
-        before = len(engine.of_kind("template"))
+        before = len(engine.of_kind("probe"))
         prepared = _prepare(engine, "a", "gone", "lost")
         assert prepared == Prepared((), ("gone", "lost"), "there are no node packs 'gone', 'lost'")
-        assert len(engine.of_kind("template")) == before
+        assert len(engine.of_kind("probe")) == before
 
 
 @pytest.mark.req("S-06")
@@ -366,6 +332,25 @@ def test_nodes_are_used_while_a_slow_pack_is_still_being_loaded(node_packs: Path
 
 
 @pytest.mark.req("S-06")
+def test_pack_that_waits_for_its_probe_is_not_late(node_packs: Path) -> None:
+    """A few are loaded at a time; the time limit of the others begins with them, so all healthy ones are used."""
+    begun, let_go = node_packs.parent / "begun", node_packs.parent / "let go"
+    begun.mkdir()
+    names = [f"slow{number}" for number in range(6)]
+    for name in names:
+        (node_packs / f"{name}.py").write_text(
+            f"import os, time\nopen({str(begun / name)!r}, 'w').close()\n"
+            f"while not os.path.exists({str(let_go)!r}):\n    time.sleep(0.01)\n" + _PACK % name
+        )
+    with _engine(node_packs, loading_seconds=0.1) as engine:
+        engine.run(wait_for(until(lambda: len(list(begun.iterdir())) >= 2)))
+        assert _node_names(engine, None) <= {"Of a", "Of b"}
+        assert len(list(begun.iterdir())) == 2
+        let_go.touch()
+        assert {report.error for report in _prepare(engine, "a", "b", *names).packs} == {None}
+
+
+@pytest.mark.req("S-06")
 def test_pack_that_ended_its_process_once_is_tried_again(node_packs: Path) -> None:
     """The next process may load it, as when memory was short."""
     marker = node_packs.parent / "marker"
@@ -382,19 +367,12 @@ def test_pack_that_ended_its_process_once_is_tried_again(node_packs: Path) -> No
         assert len(_failed_starts(engine)) == 1
 
 
-@pytest.mark.parametrize("is_killed", [True, False])
-def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path, *, is_killed: bool) -> None:
-    """When its template is gone, neither a check nor a job goes on without it; other packs serve."""
+def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path) -> None:
+    """Neither a check nor a job goes on without it; other packs serve."""
     with _engine(node_packs) as engine:
         checked = _check(engine, _of("a"), ("a",))
         assert isinstance(checked, Checked)
         shutil.rmtree(node_packs / "a")
-        of_a = engine.of_kind("template", "a")[-1]
-        if is_killed:
-            psutil.Process(of_a).kill()
-        else:
-            engine.hosts.set_partner_nodes(b"[]")
-        engine.run(wait_for(until(lambda: of_a in engine.ended)))
         order = Execute("j", checked.workflow, checked.outputs, b"{}")
         ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderCallbacks(engine.folder), ("a",))))
         assert isinstance(ending, Failed)

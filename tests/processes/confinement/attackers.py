@@ -14,7 +14,7 @@ import pytest
 
 from fairlead.processes.confinement.landlock import landlock_version
 from fairlead.processes.confinement.policy import Policy
-from fairlead.processes.confinement.probe import with_filter
+from fairlead.processes.confinement.probe import with_filters
 
 NOBODY: Final = 65_534
 _SECONDS: Final = 50
@@ -72,7 +72,7 @@ class Place:
     def policy(self, **changed: Any) -> Policy:
         """Return what a host of packs may."""
         given = {"writable": (str(self.own),), "protected": (str(self.outside),), "is_required": True, **changed}
-        return with_filter(Policy(**given), shared_memory=False)
+        return with_filters(Policy(**given), shared_memory=False)
 
 
 def place_in(folder: Path) -> Place:

@@ -291,6 +291,40 @@ def test_fork_keeps_to_less_than_its_template(place: Place) -> None:
     assert value == [True, "PermissionError", "PermissionError", 1, True, "PermissionError"]
 
 
+@pytest.mark.req("T-03")
+@pytest.mark.parametrize("user", users())
+def test_memory_of_another_process_of_the_same_user_is_hidden(place: Place, user: int | None) -> None:
+    """It is out of reach even where the kernel has no Landlock, and where one is an ancestor of the other."""
+    policy = place.policy(landlock_version_max=0, is_required=False, is_forked=True)
+    code = """
+    received, sending = os.pipe()
+    other = os.fork()
+    if other == 0:
+        applying.narrow(msgspec.structs.replace(policy, is_forked=False))
+        os.write(sending, b"x")
+        time.sleep(30)
+    os.read(received, 1)
+    value = [tried(lambda: open(f"/proc/{other}/{name}", "rb").read(1) and name)
+             for name in ("mem", "maps", "environ", "auxv", "smaps")]
+    value.append(tried(lambda: os.readlink(f"/proc/{other}/fd/0")))
+    value.append(len(open("/proc/self/maps").read()) > 0)
+    """
+    assert attack(policy, code, user) == [*["PermissionError"] * 6, True]
+
+
+@pytest.mark.parametrize("user", users())
+def test_calls_that_are_not_listed_are_unknown_without_the_network(place: Place, user: int | None) -> None:
+    """A library is told that the system lacks them, and uses others; what is denied by name is told as before."""
+    code = """
+    def fails(call, *given):
+        return errno.errorcode[ctypes.get_errno()] if call(*given) == -1 else "done"
+    import errno
+    value = [fails(libc.syncfs, -1), fails(libc.fsync, -1), fails(libc.ptrace, 2, 2**31 - 2, None, None)]
+    """
+    assert attack(place.policy(), code, user) == ["ENOSYS", "EBADF", "EPERM"]
+    assert attack(place.policy(allows_network=True), code, user) == ["EBADF", "EBADF", "EPERM"]
+
+
 @pytest.mark.parametrize("user", users())
 def test_everything_that_nodes_need_works(place: Place, user: int | None) -> None:
     """Programs, threads, event loops, pipes between processes, temporary files."""
@@ -352,10 +386,10 @@ def test_process_without_a_required_mechanism_is_refused(place: Place, missing: 
     changed = {"landlock_version_max": 0} if missing == "landlock" else {}
     policy = place.policy(**changed)
     if missing == "seccomp":
-        policy = msgspec.structs.replace(policy, syscalls=b"")
+        policy = msgspec.structs.replace(policy, filters=())
     assert attack(policy, "").startswith(f"refused: this process cannot be confined: {missing}")
     lax = type(policy)(
-        writable=policy.writable, landlock_version_max=policy.landlock_version_max, syscalls=policy.syscalls
+        writable=policy.writable, landlock_version_max=policy.landlock_version_max, filters=policy.filters
     )
     names = attack(lax, "value = [mechanism.name for mechanism in report.missing]")
     assert missing in names

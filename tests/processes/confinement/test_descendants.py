@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups, find_control_groups
 from fairlead.processes.confinement.descendants import FamilyWatch, descendants, end_orphans, tree_usage
-from fairlead.processes.confinement.probe import with_filter
+from fairlead.processes.confinement.probe import with_filters
 from fairlead.processes.tree import ProcessTree, watch_trees
 from processes.confinement.attackers import Place, command, needs_landlock, place_in
 
@@ -255,7 +255,7 @@ def test_control_group_bounds_memory_that_is_shared(place: Place) -> None:
     kept = mmap.mmap(-1, 400 << 20)
     kept.write(b"x" * (400 << 20))
     """
-    policy = with_filter(place.policy(), shared_memory=True)
+    policy = with_filters(place.policy(), shared_memory=True)
     process = subprocess.Popen(command(policy, code), stdout=subprocess.PIPE, text=True)
     started = _Started(process, found, 100 << 20)
     assert process.wait(30) == -9

@@ -1,15 +1,9 @@
-"""What the system knows about new processes: which one sent a first byte, and which may be forked for several users.
-
-A process may be forked for several workspaces only if an inspection from outside, which its code cannot influence,
-finds nothing that must not be shared. A thread would be lost in the fork. An open file or shared memory would connect
-the hosts of two workspaces. A pack that leaves any of these behind is loaded by each host itself.
-"""
+"""What the system knows about new processes: which one has sent a first byte."""
 
 import os
 import socket
 import struct
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Final
 
 from fairlead.engine.hosts.service import HELLO
@@ -18,11 +12,6 @@ from fairlead.processes.child import readable
 _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group, as SCM_CREDENTIALS has them."""
 CAN_FORK: Final = hasattr(os, "pidfd_open") and hasattr(socket, "SO_PASSCRED")
-_PROCESSES: Final = Path("/proc")
-_DESCRIPTORS_MAX: Final = 5
-"""Input, output, errors, and two sockets."""
-_SHARED: Final = "s"
-_WRITABLE: Final = "w"
 
 
 def sockets(undone: ExitStack) -> tuple[socket.socket, ...]:
@@ -57,20 +46,3 @@ async def hear_hello(ours: socket.socket) -> int:
         if data == HELLO and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             return int(_CREDENTIALS.unpack_from(content)[0])
     raise EOFError
-
-
-def is_forkable(pid: int) -> bool:
-    """Inspect a process; False where that is not possible. May take some milliseconds."""
-    own = _PROCESSES / str(pid)
-    try:
-        if len(list((own / "task").iterdir())) > 1 or len(list((own / "fd").iterdir())) > _DESCRIPTORS_MAX:
-            return False
-        with (own / "maps").open("r", encoding="utf-8", errors="replace") as maps:
-            return not any(_is_shared(line) for line in maps)
-    except OSError:
-        return False
-
-
-def _is_shared(line: str) -> bool:
-    rights = line.split(maxsplit=2)[1]
-    return _SHARED in rights and _WRITABLE in rights

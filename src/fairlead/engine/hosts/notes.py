@@ -18,7 +18,7 @@ class EngineUnavailableError(Exception):
 class HostStarted(msgspec.Struct, frozen=True):
     """An engine process takes work: how long it took to start (seconds), what it is for, the packs it has loaded.
 
-    `kind` is `template`, or what a host does: `check`, `render` or `execute`.
+    `kind` is `template`, `probe`, or what a host does: `check`, `render` or `execute`.
     """
 
     pid: int

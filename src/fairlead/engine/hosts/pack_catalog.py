@@ -1,7 +1,7 @@
 """The node packs, the result of probing each, the classes of nodes that each provides, and the engine's own classes.
 
-Each pack is probed by itself in a template that loads nothing else, within a time limit. A pack that crashes, or takes
-too long, is disabled alone; it is probed again on request.
+Each pack is probed by itself in a process that loads nothing else, within a time limit, and ends then. A pack that
+crashes, or takes too long, is disabled alone; it is probed again on request.
 """
 
 import asyncio
@@ -16,12 +16,10 @@ import msgspec
 from fairlead.domain.deployments import PackSet, is_copy, title_of
 from fairlead.engine.hosts.notes import ClassesShadowed, EngineUnavailableError, PackProbed, TakeNote
 from fairlead.engine.hosts.process import HostNotStartedError
-from fairlead.engine.hosts.service import LoadedNodes, PackReport
+from fairlead.engine.hosts.service import PackReport
 from fairlead.engine.hosts.templates import Packs, Templates
 from fairlead.engine.packs.finding import Pack, absence, absent, find_packs
 
-_OWNER: Final = "probes of node packs"
-_OWN_OWNER: Final = "the engine's own nodes"
 _TRIES: Final = 2
 _CLASSES_MAX: Final = 10_000
 _NAME_LENGTH_MAX: Final = 500
@@ -167,16 +165,14 @@ class PackCatalog:
 
     async def _try(self, name: str) -> tuple[PackReport, Classes]:
         """Load a pack, a second time if it ends its process, as memory may have been short; not if it was too slow."""
-        packs: Packs = (name,)
         for is_last in (False, True):
-            self._templates.retire_with(name, "its node packs are loaded again")
             try:
-                loaded = await self._templates.load(packs, _OWNER)
+                report, classes = await self._templates.probe(name)
             except HostNotStartedError as error:
                 if is_last or error.is_slow or error.missing:
                     return PackReport(name, 0, error.why), {}
             else:
-                return await asyncio.to_thread(_read, name, loaded)
+                return await asyncio.to_thread(_read, report, classes)
         raise AssertionError
 
     def _change(self) -> None:
@@ -195,15 +191,14 @@ class PackCatalog:
         return [pack.probe for pack in self._packs_of(allowed) if pack.probe is not None and not pack.probe.done()]
 
 
-def _read(name: str, loaded: LoadedNodes) -> tuple[PackReport, Classes]:
-    """The report of a pack; it is the pack's own, and so may be wrong."""
-    report = next(report for report in loaded.packs if report.name == name)
+def _read(report: PackReport, object_info: bytes) -> tuple[PackReport, Classes]:
+    """The report of a pack and its classes; both are the pack's own words, and so may be wrong."""
     try:
-        classes = _classes_in(loaded.object_info)
+        classes = _classes_in(object_info)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return PackReport(name, 0, f"what it says of its classes cannot be read: {error}"), {}
+        return PackReport(report.name, 0, f"what it says of its classes cannot be read: {error}"), {}
     if len(classes) > _CLASSES_MAX or any(len(name) > _NAME_LENGTH_MAX for name in classes):
-        return PackReport(name, 0, f"it has more than {_CLASSES_MAX} classes, or names that are too long"), {}
+        return PackReport(report.name, 0, f"it has more than {_CLASSES_MAX} classes, or names that are too long"), {}
     return report, classes
 
 
@@ -239,10 +234,10 @@ class NodeClasses:
             while not self.is_current:
                 generation = self._generation
                 try:
-                    loaded = await self._templates.load((), _OWN_OWNER)
+                    told = await self._templates.classes()
                 except HostNotStartedError as error:
                     raise EngineUnavailableError(str(error)) from error
-                self._own = await asyncio.to_thread(_classes_in, loaded.object_info)
+                self._own = await asyncio.to_thread(_classes_in, told)
                 self._generation_known = generation
 
     async def describe(self, packs: PackSet) -> bytes:

@@ -127,7 +127,7 @@ class Places:
 
     async def _start_host(self, place: Place, execution: HostedExecution) -> Place | None:
         """The place with a host, started for it; None when the job was cancelled."""
-        starting = asyncio.ensure_future(self._start(place.packs, place.workspace))
+        starting = asyncio.ensure_future(self._start(place.packs))
         try:
             waits: set[asyncio.Future[Any]] = {starting, execution.cancellation}
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

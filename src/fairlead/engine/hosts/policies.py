@@ -24,10 +24,12 @@ class HostPolicies(msgspec.Struct, frozen=True):
     networked: Collection[str] = ()
     groups: ControlGroups | None = None
 
-    @property
-    def widest(self) -> Policy:
-        """The policy of the process from which hosts of all kinds are forked: it loads no pack."""
-        return self.closed if self.opened is None else self.opened
+    def widest(self, folder: str) -> Policy:
+        """The policy of the processes from which hosts of all kinds are forked: they load no pack.
+
+        `folder` is the one below which these have their folders.
+        """
+        return msgspec.structs.replace(self._widest, writable=(folder,), is_forked=True)
 
     def of(self, packs: Collection[str]) -> Policy:
         """The policy of a host with some packs."""
@@ -38,8 +40,12 @@ class HostPolicies(msgspec.Struct, frozen=True):
     def narrow(self, packs: Collection[str], folder: str) -> Policy:
         """The policy of a process that loads some packs in a folder of its own; it has begun with the widest policy.
 
-        Hosts are forked from it. Its filter was installed already, unless it differs.
+        The filters of that are installed already.
         """
         policy = self.of(packs)
-        syscalls = b"" if policy is self.widest else policy.syscalls
-        return msgspec.structs.replace(policy, writable=(folder,), syscalls=syscalls, is_forked=True)
+        filters = [one for one in policy.filters if one not in self._widest.filters]
+        return msgspec.structs.replace(policy, writable=(folder,), filters=filters)
+
+    @property
+    def _widest(self) -> Policy:
+        return self.closed if self.opened is None else self.opened

@@ -131,9 +131,8 @@ class Hosts:
 
     def set_partner_nodes(self, document: bytes) -> None:
         """Use other partners' models as nodes from now on. Each host is replaced as soon as it is idle."""
-        self._templates.partner_nodes = document
         self._generation += 1
-        self._templates.retire_all("its nodes are out of date")
+        self._templates.renew(document, "its nodes are out of date")
         self._classes.expire()
         self._change()
         self._keep(self._classes.refresh())
@@ -377,7 +376,7 @@ class Hosts:
             raise EngineUnavailableError(_CLOSED)
 
     def _start(self, service: Service) -> Start:
-        return lambda packs, workspace_id: self._templates.host(packs, workspace_id, service)
+        return lambda packs: self._templates.host(packs, service)
 
     def _keep(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.ensure_future(work)

@@ -24,10 +24,9 @@ from fairlead.engine.hosts.host import Host
 from fairlead.engine.hosts.loading import Loaded
 from fairlead.engine.hosts.server import JobConnection, ServerConnection
 from fairlead.engine.hosts.service import HOST_SERVICE, HostService
-from fairlead.engine.hosts.template import Template, use_folder
-from fairlead.processes.confinement.applying import narrow
+from fairlead.engine.hosts.template import Template
 from fairlead.processes.confinement.limits import die_with_parent
-from fairlead.processes.confinement.policy import ConfinementError, Policy
+from fairlead.processes.confinement.policy import ConfinementError
 from fairlead.processes.rpc import Call, Cancel, Method, finish
 
 Work: TypeAlias = Coroutine[object, object, None]
@@ -53,13 +52,7 @@ def main(server: int, forks: int) -> None:
         os._exit(0)
 
 
-def _become_host(
-    folder: str, loaded_in: str, cache: int, policy: Policy | None, loaded: Loaded, server: socket.socket
-) -> "_Threads":
-    if policy is not None:
-        readable = (*policy.readable, loaded_in) if loaded_in else policy.readable
-        narrow(msgspec.structs.replace(policy, readable=readable, writable=(folder,), is_forked=False))
-    use_folder(folder)
+def _become_host(folder: str, cache: int, loaded: Loaded, server: socket.socket) -> "_Threads":
     _be_quiet()
     return _Threads(Host(folder, cache, loaded), ServerConnection(server))
 

@@ -1,10 +1,9 @@
 """What a server and an engine host ask of each other, defined once; all messages follow from these definitions.
 
-The server calls a process, first to load nodes (TemplateService) and then, in one that was forked from it, to work for
-one workspace (HostService). While a workflow is checked or executed, the process asks the server for what only that
-has: files, names for new ones, runs of partner models (CheckQuestions, JobCalls). It reports about itself by
-ProcessNotices. A host knows no workspace, no database and no secret. Everything it sends is checked like anything else
-from outside, because node packs run in it.
+The server calls a process, first to load nodes (TemplateService) and then to work for one workspace (HostService).
+While a workflow is checked or executed, the process asks the server for what only that has: files, names for new ones,
+runs of partner models (CheckQuestions, JobCalls). It reports about itself by ProcessNotices. A host knows no workspace,
+no database and no secret. Everything it sends is checked like anything else from outside, because node packs run in it.
 
 To have a process forked, the server sends a message over a second socket, with three descriptors: the new process's two
 sockets and its standard error. The first byte that a new process sends is HELLO, which names it to the server. Calls,
@@ -149,18 +148,6 @@ class PackReport(msgspec.Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-class LoadedNodes(msgspec.Struct, frozen=True):
-    """What was loaded. A pack that was not found has no report.
-
-    `object_info` are the classes that were loaded, as editors read them (C-01): those of the packs where there are
-    some, else all. `keeps_folder` says that a pack got a folder to write to, and may go on using it.
-    """
-
-    packs: Sequence[PackReport] = ()
-    object_info: bytes = b"{}"
-    keeps_folder: bool = False
-
-
 class Checked(msgspec.Struct, Generic[D], frozen=True, tag=True):
     """A workflow that can be executed: its graph with converted constants, and the outputs to make.
 
@@ -233,38 +220,44 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 class TemplateService(Definition, Protocol):
-    """An engine process from its start: it loads nodes, and is forked; in the end it serves one workspace, or none."""
+    """An engine process from its start: it loads what belongs to nobody and is forked, or loads packs and serves.
 
-    async def begin(self, scratch: str, packs: Sequence[str], memory: int, policy: Policy | None, /) -> None:
+    A process that has loaded packs is never forked: what their code has done to it stays in it.
+    """
+
+    async def begin(self, packs: Sequence[str], memory: int, policy: Policy | None, /) -> None:
         """Set the limits of the process before anything else.
 
-        `scratch` is the folder below which it, and everything forked from it, may write; `packs` are the folders of
-        node packs; `memory` is the most that a process may use, in bytes (0 is no bound). With a `policy` it, and
-        everything forked from it, may see, reach and use only what that allows.
+        `packs` are the folders of node packs; `memory` is the most that a process may use, in bytes (0 is no bound).
+        With a `policy` it, and everything forked from it, may see, reach and use only what that allows.
         """
         ...
 
-    async def preload(self) -> None:
-        """Import, where it is installed, the library whose values packs are given."""
-        ...
+    async def load_engine(self, partner_nodes: bytes, /) -> bool:
+        """Load the engine's own classes of nodes, and those of partners' models; returns whether it can be forked.
 
-    async def load(
-        self, folder: str, partner_nodes: bytes, selection: Sequence[str], policy: Policy | None, /
-    ) -> LoadedNodes:
-        """Load classes of nodes: the engine's own, those of partners' models, and those of some packs.
-
-        `partner_nodes` is the JSON document of `domain/catalog/partner_nodes.py`; `folder` the one in which packs may
-        write while they are loaded. Forks of the process have their folders beside that, and nowhere else; `policy` is
-        narrower than that of `begin`. Each pack is announced by `loading`.
+        `partner_nodes` is the JSON document of `domain/catalog/partner_nodes.py`.
         """
         ...
 
-    async def serve(self, folder: str, loaded: str, cache: int, /) -> int:
-        """Become the host of one workspace, which is never forked; returns how many descriptors are open.
+    async def preload(self) -> bool:
+        """Import, where it is installed, the library whose values packs are given; returns whether it can be forked."""
+        ...
 
-        `folder` is its own; of the scratch folder it sees only that and, for reading, the folder in which its packs
-        were `loaded`. `cache` is in bytes.
+    async def load(self, folder: str, selection: Sequence[str], policy: Policy | None, /) -> Sequence[PackReport]:
+        """Belong to one workspace, or to a probe, from now on: load some packs; a pack not found has no report.
+
+        `folder` is its own, and the only one in which it may write; `policy` is narrower than that of `begin`. Each
+        pack is announced by `loading`.
         """
+        ...
+
+    async def describe(self) -> bytes:
+        """The classes of its packs, or where it has none all others, as editors read them (C-01): a JSON object."""
+        ...
+
+    async def serve(self, cache: int, /) -> int:
+        """Become a host, whose results may take `cache` bytes; returns how many descriptors are open."""
         ...
 
     async def ping(self) -> None:

@@ -1,7 +1,7 @@
-"""An engine process before it belongs to a workspace: it loads what it is asked to, is forked, and may become a host.
+"""An engine process before it serves a workspace: it loads what it is asked to, is forked, or becomes a host.
 
-It has one thread, so that a fork is complete; where a pack starts more, the server does not have it forked. It gets no
-data of any workspace: a host gets those over its own socket, which this process passes on and closes.
+It has one thread, so that a fork is complete. A process that is forked has run no code of any pack, and gets no data of
+any workspace: a host gets those over its own socket, which this process passes on and closes.
 """
 
 import fcntl
@@ -10,25 +10,26 @@ import os
 import random
 import resource
 import select
-import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias
 
-from fairlead.engine.hosts.loading import Loaded, load, preload
+from fairlead.engine.hosts.loading import Loaded, load_engine, preload
 from fairlead.engine.hosts.service import (
     FRAME_BYTES_MAX,
     HELLO,
     PROCESS_NOTICES,
     TEMPLATE_SERVICE,
-    LoadedNodes,
+    PackReport,
     ProcessNotices,
 )
 from fairlead.engine.nodes.registry import Registry
 from fairlead.processes.confinement.applying import apply, narrow
+from fairlead.processes.confinement.kernel import thread_count
 from fairlead.processes.confinement.limits import bound, die_with_parent, keep_orphans
 from fairlead.processes.confinement.policy import Policy
 from fairlead.processes.rpc import Answer, Call, Record, encode_frame, finish, read_frame
@@ -42,6 +43,11 @@ _PIECE: Final = 2**20
 _HIGH: Final = 64
 _DESCRIPTORS_MAX: Final = 2**16
 _TORCH_SEED_BITS: Final = 63
+_OWN: Final = Path("/proc/self")
+_INHERITED_MAX: Final = 5
+"""Input, output, errors, and two sockets."""
+_SHARED: Final = "s"
+_WRITABLE: Final = "w"
 
 P = ParamSpec("P")
 
@@ -54,8 +60,8 @@ class Serves(Protocol):
         ...
 
 
-Become: TypeAlias = Callable[[str, str, int, Policy | None, Loaded, socket.socket], Serves]
-"""Makes a host of a template, given the arguments of `serve`, its policy, its nodes and the socket to the server."""
+Become: TypeAlias = Callable[[str, int, Loaded, socket.socket], Serves]
+"""Makes a host of a process, given its folder, the bytes of its cache, its nodes and the socket to the server."""
 
 
 class Template:
@@ -69,8 +75,8 @@ class Template:
         self._become_host = become
         self._host: Serves | None = None
         self._packs: Sequence[str] = ()
-        self._policy: Policy | None = None
-        self._loaded = Loaded(Registry(), frozenset(), (), keeps_folder=False)
+        self._folder = ""
+        self._loaded = Loaded(Registry())
         self._take_over(server, forks)
 
     def run(self) -> None:
@@ -86,38 +92,40 @@ class Template:
 
     # What the server calls.
 
-    async def begin(self, scratch: str, packs: Sequence[str], memory: int, policy: Policy | None) -> None:
+    async def begin(self, packs: Sequence[str], memory: int, policy: Policy | None) -> None:
         """Confine the process."""
-        del scratch
         self._packs = packs
         if policy is None:
             bound(memory)
         else:
             apply(policy)
 
-    async def preload(self) -> None:
+    async def load_engine(self, partner_nodes: bytes) -> bool:
+        """Load the classes of no pack."""
+        self._loaded = load_engine(partner_nodes)
+        return self._may_be_forked()
+
+    async def preload(self) -> bool:
         """Import what takes long."""
         preload()
+        return self._may_be_forked()
 
-    async def load(
-        self, folder: str, partner_nodes: bytes, selection: Sequence[str], policy: Policy | None
-    ) -> LoadedNodes:
-        """Load classes of nodes."""
+    async def load(self, folder: str, selection: Sequence[str], policy: Policy | None) -> Sequence[PackReport]:
+        """Load packs, confined further before their code is executed."""
         if policy is not None:
             narrow(policy)
-        self._policy = policy
+        self._folder = folder
         use_folder(folder)
-        self._loaded = load(folder, partner_nodes, selection, self._packs, self._announce)
-        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
-            signal.setitimer(timer, 0)  # nothing of a pack runs here from now on
-        gc.collect()
-        gc.freeze()  # what is loaded stays: collecting it again would only copy its pages
-        return self._loaded.report()
+        return self._loaded.take_packs(selection, self._packs, self._announce)
 
-    async def serve(self, folder: str, loaded: str, cache: int) -> int:
+    async def describe(self) -> bytes:
+        """Describe what was loaded."""
+        return self._loaded.describe()
+
+    async def serve(self, cache: int) -> int:
         """Become a host."""
         self._forks.close()
-        self._host = self._become_host(folder, loaded, cache, self._policy, self._loaded, self._server)
+        self._host = self._become_host(self._folder, cache, self._loaded, self._server)
         return open_descriptors()
 
     async def ping(self) -> None:
@@ -189,6 +197,11 @@ class Template:
 
     # Forking.
 
+    def _may_be_forked(self) -> bool:
+        gc.collect()
+        gc.freeze()  # what is loaded stays: collecting it again would only copy its pages
+        return _is_forkable()
+
     def _fork(self) -> None:
         data, passed, _, _ = socket.recv_fds(self._forks, 1, _PASSED)
         if not data:
@@ -254,6 +267,27 @@ def _reseed() -> None:
         numpy.random.seed()
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(random.SystemRandom().getrandbits(_TORCH_SEED_BITS))
+
+
+def _is_forkable() -> bool:
+    """Whether this process can be forked for several workspaces; False also where it cannot see.
+
+    A thread would be lost in a fork; an open file or shared memory would connect the hosts of two workspaces. No pack
+    has run here, but a library that was imported may have left any of these.
+    """
+    try:
+        descriptors = len(list((_OWN / "fd").iterdir())) - 1  # one is open to list them
+        if thread_count() > 1 or descriptors > _INHERITED_MAX:
+            return False
+        with (_OWN / "maps").open("r", encoding="utf-8", errors="replace") as maps:
+            return not any(_is_shared(line) for line in maps)
+    except OSError:
+        return False
+
+
+def _is_shared(line: str) -> bool:
+    rights = line.split(maxsplit=2)[1]
+    return _SHARED in rights and _WRITABLE in rights
 
 
 def open_descriptors() -> int:

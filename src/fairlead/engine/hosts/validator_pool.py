@@ -144,7 +144,7 @@ class ValidatorPool:
             self._retire(validator, _OUT_OF_DATE)
             validator = None
         if validator is None:
-            validator = _Validator(KeptProcess(lambda: self._start(packs, workspace_id), rest_seconds=0.0), stamp)
+            validator = _Validator(KeptProcess(lambda: self._start(packs), rest_seconds=0.0), stamp)
         self._validators[key] = validator
         if validator.expiry is not None:
             validator.expiry.cancel()

@@ -40,6 +40,7 @@ def apply(policy: Policy) -> Report:
     _refuse_threads()
     network = _network(policy)
     limits.die_with_parent()  # a new namespace of users has cleared it
+    privileges.hide_memory()
     found = [
         _try(CAPABILITIES, _capabilities),
         _try(LANDLOCK, lambda: _landlock(policy)),
@@ -53,8 +54,8 @@ def apply(policy: Policy) -> Report:
 def narrow(policy: Policy) -> Report:
     """Restrict this process further than the template it was forked from, for good: to its own folder and limits.
 
-    To be called before third-party code runs that the template must not influence. A filter is installed where there is
-    one, beside that of the template. ConfinementError as for `apply`.
+    To be called before third-party code runs. Filters are installed beside those of the template. ConfinementError as
+    for `apply`.
     """
     limits.die_with_parent()
     limits.keep_orphans()
@@ -62,7 +63,7 @@ def narrow(policy: Policy) -> Report:
         return _require(policy, Report([Mechanism(LANDLOCK, _OTHER_SYSTEM, is_held=False)]))
     _refuse_threads()
     found = [_try(LANDLOCK, lambda: _landlock(policy))]
-    if policy.syscalls:
+    if policy.filters:
         found.append(_try(SECCOMP, lambda: _filter(policy)))
     return _require(policy, Report(found))
 
@@ -112,9 +113,10 @@ def _landlock(policy: Policy) -> str:
 
 
 def _filter(policy: Policy) -> str:
-    if not policy.syscalls:
+    if not policy.filters:
         raise OSError(_NO_FILTER)
-    filters.install(policy.syscalls)
+    for program in policy.filters:
+        filters.install(program)
     if own_status().get("Seccomp") != _FILTERED:
         raise OSError("a filter was set and does not hold")
     return "system calls are filtered"

@@ -1,21 +1,23 @@
-"""The filter of system calls (seccomp), compiled by libseccomp once in the server, and installed by each process.
+"""The filters of system calls (seccomp), compiled by libseccomp once in the server, and installed by each process.
 
-It denies what no node needs and Landlock does not govern: other processes, parts of the kernel, sockets, attributes of
-files. It lists what is denied, so that a library which uses a new, harmless call goes on working.
+One denies what no node needs and Landlock does not govern: other processes, parts of the kernel, sockets, attributes of
+files. Where there is no network, another one allows what is listed, so that calls of newer kernels are not there. With
+the network libraries of many kinds are at work, and the first is all there is.
 """
 
 import ctypes
 import errno
 import importlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from fairlead.processes.confinement.kernel import failure, libc, prctl
 from fairlead.processes.confinement.policy import ConfinementError
 from fairlead.processes.confinement.syscalls import (
+    ALLOWED,
     DENIED,
     NEW_NUMBERS,
     PRETENDED,
@@ -43,19 +45,33 @@ class _Program(ctypes.Structure):
 
 
 @cache
-def syscall_filter(*, network: bool, shared_memory: bool, signals: bool, truncate: bool) -> bytes:
-    """Compile a filter. ConfinementError where this machine cannot.
+def syscall_filters(*, network: bool, shared_memory: bool, signals: bool, truncate: bool) -> tuple[bytes, ...]:
+    """Compile the filters, in the order in which they are installed. ConfinementError where this machine cannot.
 
     `network` allows sockets of the Internet; `shared_memory` allows memory that a process's own bound does not count;
     `signals` and `truncate` allow what Landlock governs itself.
     """
     binding = _binding()
-    rules = binding.SyscallFilter(binding.ALLOW)
-    rules.set_attr(binding.Attr.ACT_BADARCH, binding.KILL_PROCESS)
-    for number, name, found in _rules(network=network, shared_memory=shared_memory, signals=signals, truncate=truncate):
-        _add(binding, rules, number, name, found)
+    found = _rules(network=network, shared_memory=shared_memory, signals=signals, truncate=truncate)
+    denying = _compile(binding, binding.ALLOW, [(binding.ERRNO(number), name, of) for number, name, of in found])
+    if network:
+        return (denying,)
+    # Of two that deny a call, the one that was installed last says with which error.
+    allowing = _compile(binding, binding.ERRNO(errno.ENOSYS), [(binding.ALLOW, name, ()) for name in ALLOWED])
+    return allowing, denying
+
+
+def _compile(binding: ModuleType, default: object, rules: Iterable[tuple[object, str, Sequence[Condition]]]) -> bytes:
+    """Compile a filter from its action by default, and from those for calls with some arguments."""
+    made = binding.SyscallFilter(default)
+    made.set_attr(binding.Attr.ACT_BADARCH, binding.KILL_PROCESS)
+    for action, name, found in rules:
+        number = _number(binding, name)
+        if number >= 0:  # else this architecture has no such call
+            arguments = [binding.Arg(one.argument, getattr(binding, one.operator), *one.values) for one in found]
+            made.add_rule(action, number, *arguments)
     with tempfile.TemporaryFile() as file:
-        rules.export_bpf(file)
+        made.export_bpf(file)
         file.seek(0)
         return file.read()
 
@@ -79,14 +95,9 @@ def _rules(*, network: bool, shared_memory: bool, signals: bool, truncate: bool)
     yield from conditions(network=network, shared_memory=shared_memory, signals=signals)
 
 
-def _add(binding: ModuleType, rules: Any, number: int, name: str, found: tuple[Condition, ...]) -> None:
-    call = binding.resolve_syscall(binding.Arch.NATIVE, name)
-    if call == _UNKNOWN_NAME:
-        call = NEW_NUMBERS.get(name, call)
-    if call < 0:
-        return  # this architecture has no such call
-    arguments = [binding.Arg(one.argument, getattr(binding, one.operator), *one.values) for one in found]
-    rules.add_rule(binding.ERRNO(number), call, *arguments)
+def _number(binding: ModuleType, name: str) -> int:
+    number = int(binding.resolve_syscall(binding.Arch.NATIVE, name))
+    return NEW_NUMBERS.get(name, number) if number == _UNKNOWN_NAME else number
 
 
 def _binding() -> ModuleType:

@@ -30,8 +30,8 @@ class Policy(msgspec.Struct, frozen=True):
     below `writable` written, too; `devices` are read, written and asked (ioctl). What Python and its libraries need
     comes with it. Nothing `protected` may lie where something can be read: the policy is refused then.
 
-    `syscalls` is a compiled filter (`syscall_filter`), empty for none. `memory` bounds each process and is the bound of
-    the tree, in bytes, 0 is no bound; `processes` counts processes and threads.
+    `filters` are compiled filters of system calls (`with_filters`), to be installed in this order. `memory` bounds each
+    process and is the bound of the tree, in bytes, 0 is no bound; `processes` counts processes and threads.
 
     With `is_required` every mechanism has to hold. A template `is_forked` into processes that `narrow` the policy.
     """
@@ -41,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True):
     writable: Sequence[str] = ()
     devices: Sequence[str] = ()
     protected: Sequence[str] = ()
-    syscalls: bytes = b""
+    filters: Sequence[bytes] = ()
     allows_network: bool = False
     memory: int = 0
     processes: int = PROCESSES_MAX

@@ -35,9 +35,17 @@ def leave_network() -> str | None:
         return failure("unshare").strerror
     with suppress(OSError):  # without the maps it goes by the number of nobody, and has the same files
         _map_ids(user, group)
-    with suppress(OSError):  # a new user namespace has changed it: the server reads this process's usage
-        prctl(_DUMPABLE, 1)
     return None
+
+
+def hide_memory() -> None:
+    """Keep the memory, the environment and the open files of this process, and of its forks, from other processes.
+
+    Whoever lacks CAP_SYS_PTRACE cannot read these in /proc any more, not even as the same user (ptrace(2)). It ends
+    when the process executes another program.
+    """
+    if sys.platform == "linux":
+        prctl(_DUMPABLE, 0)
 
 
 def drop_capabilities() -> None:

@@ -17,7 +17,7 @@ import msgspec
 from fairlead.processes.confinement import landlock
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups
 from fairlead.processes.confinement.descendants import children, end_tree, processes
-from fairlead.processes.confinement.filters import syscall_filter
+from fairlead.processes.confinement.filters import syscall_filters
 from fairlead.processes.confinement.limits import keep_orphans
 from fairlead.processes.confinement.policy import (
     DESCENDANTS,
@@ -40,16 +40,16 @@ _GROUP: Final = "ended by a control group"
 _ADOPTED: Final = "adopted and ended by the server"
 
 
-def with_filter(policy: Policy, *, shared_memory: bool) -> Policy:
-    """A policy with the filter of system calls that this machine's Landlock asks for. ConfinementError for none."""
+def with_filters(policy: Policy, *, shared_memory: bool) -> Policy:
+    """A policy with the filters of system calls that this machine's Landlock asks for. ConfinementError for none."""
     version = min(landlock.landlock_version(), policy.landlock_version_max)
-    compiled = syscall_filter(
+    compiled = syscall_filters(
         network=policy.allows_network,
         shared_memory=shared_memory,
         signals=landlock.governs_signals(version),
         truncate=landlock.governs_truncate(version),
     )
-    return msgspec.structs.replace(policy, syscalls=compiled)
+    return msgspec.structs.replace(policy, filters=compiled)
 
 
 def probe(policy: Policy, groups: ControlGroups | None) -> Report:
@@ -103,7 +103,7 @@ def _prepare(policy: Policy, folder: Path, *, may_share: bool) -> Iterator[Trial
         is_required=False,
     )
     with suppress(ConfinementError):  # without a filter the others are still tried
-        asked = with_filter(asked, shared_memory=may_share)
+        asked = with_filters(asked, shared_memory=may_share)
     with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as port:
         unix.bind(path)
         unix.listen()

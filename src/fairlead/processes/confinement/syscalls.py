@@ -1,4 +1,4 @@
-"""Which system calls a confined process is denied, and with which arguments."""
+"""Which system calls a confined process is denied, with which arguments, and which it may make without the network."""
 
 import errno
 from collections.abc import Iterator, Sequence
@@ -47,16 +47,67 @@ UNKNOWN: Final = ("clone3",)
 SHARED_MEMORY: Final = ("memfd_create",)
 SIGNALS: Final = ("kill", "tkill", "tgkill", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 
+ALLOWED: Final = (
+    # Files.
+    *("open", "openat", "openat2", "creat", "close", "close_range", "read", "write", "pread64", "pwrite64"),
+    *("readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2", "lseek", "truncate", "ftruncate", "fallocate"),
+    *("stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs", "access", "faccessat", "faccessat2"),
+    *("fsync", "fdatasync", "sync_file_range", "fadvise64", "readahead", "flock", "fcntl", "ioctl", "umask"),
+    *("dup", "dup2", "dup3", "sendfile", "copy_file_range", "splice", "tee", "vmsplice", "pipe", "pipe2"),
+    *("getdents", "getdents64", "getcwd", "chdir", "fchdir", "mkdir", "mkdirat", "rmdir", "mknod", "mknodat"),
+    *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat"),
+    *("readlink", "readlinkat", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr"),
+    # Memory.
+    *("brk", "mmap", "munmap", "mremap", "mprotect", "msync", "mincore", "madvise", "mseal", "membarrier"),
+    *("mlock", "mlock2", "munlock", "pkey_alloc", "pkey_free", "pkey_mprotect", "map_shadow_stack", "memfd_create"),
+    *("mbind", "get_mempolicy", "set_mempolicy", "set_mempolicy_home_node"),
+    # Processes, threads and their signals.
+    *("clone", "fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid", "prctl", "arch_prctl"),
+    *("getpid", "getppid", "gettid", "getpgid", "getpgrp", "setpgid", "getsid", "setsid", "pidfd_open"),
+    *("getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "capget"),
+    *("getrlimit", "setrlimit", "prlimit64", "getrusage", "getpriority", "setpriority", "ioprio_get", "times"),
+    *("sched_yield", "sched_getaffinity", "sched_setaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr"),
+    *("sched_get_priority_max", "sched_get_priority_min", "sched_rr_get_interval", "getcpu"),
+    *("futex", "futex_wait", "futex_wake", "futex_waitv", "futex_requeue", "set_robust_list", "get_robust_list"),
+    *("set_tid_address", "rseq", "restart_syscall", "kill", "tkill", "tgkill", "pidfd_send_signal", "sigaltstack"),
+    *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend", "rt_sigtimedwait"),
+    *("rt_sigqueueinfo", "rt_tgsigqueueinfo", "signalfd", "signalfd4", "pause"),
+    # Time, and waiting.
+    *("time", "gettimeofday", "clock_gettime", "clock_getres", "nanosleep", "clock_nanosleep", "alarm"),
+    *("getitimer", "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime"),
+    *("timerfd_create", "timerfd_gettime", "timerfd_settime", "poll", "ppoll", "select", "pselect6"),
+    *("epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
+    # Pairs of sockets.
+    *("socketpair", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown"),
+    *("getsockname", "getpeername", "getsockopt", "setsockopt"),
+    # The machine, and more confinement.
+    *("uname", "sysinfo", "getrandom", "riscv_hwprobe", "riscv_flush_icache"),
+    *("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"),
+)
+"""All that a process without the network may make, with the arguments that are not denied; others are unknown to it.
+
+What is missing: asynchronous requests of disks, flushing other people's files, and whatever kernels learn after this
+list. A library is told that the system lacks such a call, and uses an older one.
+"""
+
 NEW_NUMBERS: Final = {
     "pidfd_getfd": 438,
     "process_madvise": 440,
     "mount_setattr": 442,
     "quotactl_fd": 443,
+    "epoll_pwait2": 441,
     "memfd_secret": 447,
     "process_mrelease": 448,
+    "futex_waitv": 449,
+    "set_mempolicy_home_node": 450,
     "fchmodat2": 452,
+    "map_shadow_stack": 453,
+    "futex_wake": 454,
+    "futex_wait": 455,
+    "futex_requeue": 456,
     "statmount": 457,
     "listmount": 458,
+    "mseal": 462,
     "setxattrat": 463,
     "removexattrat": 466,
     "open_tree_attr": 467,

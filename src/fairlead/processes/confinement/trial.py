@@ -90,6 +90,7 @@ def _attempts(trial: Trial) -> Sequence[tuple[str, str, Callable[[], bool]]]:
     if not trial.policy.allows_network:
         address = "127.0.0.1", trial.port
         attempts.append((NETWORK, "connect to a port", lambda: _connects(socket.AF_INET, address)))
+        attempts.append((SECCOMP, "make a call that is not listed", _may_make_any_call))
     if not trial.may_share:
         attempts.append((MEMORY, "share memory", lambda: _works(lambda: mmap.mmap(-1, _PAGE).close())))
     return attempts
@@ -99,6 +100,12 @@ def _may_trace() -> bool:
     """Whether it could trace a process, if there were the one that it asks for."""
     libc().ptrace(_PEEK_DATA, _NO_PROCESS, None, None)
     return ctypes.get_errno() == errno.ESRCH
+
+
+def _may_make_any_call() -> bool:
+    """Whether the system knows a call that nodes do not need; there is no such file."""
+    libc().syncfs(-1)
+    return ctypes.get_errno() == errno.EBADF
 
 
 def _works(attempt: Callable[[], object]) -> bool:

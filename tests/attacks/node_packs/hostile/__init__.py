@@ -13,6 +13,8 @@ import time
 
 import folder_paths
 
+from . import taking_over
+
 _KEPT = []
 """What a node leaves for the next one that runs in its process."""
 _WORD = b"a word of the " + b"witness"
@@ -132,6 +134,15 @@ class Overhear(_Hostile):
     def attack(self, given):
         """Tell what was found in the process that executes."""
         return _overheard()
+
+
+class ListenIn(_Hostile):
+    """Reads what the processes that it took over have passed on."""
+
+    def attack(self, given):
+        """Tell how often the witness's words were among it, and how often its own."""
+        heard = taking_over.heard()
+        return [heard.count(_WORD.decode()), heard.count("ListenIn")]
 
 
 class Keep(_Hostile):
@@ -280,7 +291,7 @@ for _name in ("jiter", "json"):
 NODE_CLASS_MAPPINGS = {
     node.__name__: node
     for node in (
-        *(Slowly, ReadPaths, ChangePaths, Listen, Connect, Allocate, LeaveChild, Overhear),
+        *(Slowly, ReadPaths, ChangePaths, Listen, Connect, Allocate, LeaveChild, Overhear, ListenIn),
         *(Keep, Rewrite, Freeze, HoldLock, LeakDescriptors, Escape, EndHost),
     )
 }

@@ -122,7 +122,7 @@ def _garbage(how: str) -> None:
 
 def _family(_: str) -> None:
     child = subprocess.Popen(["sleep", "1000"])
-    _own("..", "..", "..", "..", "child").write_text(str(child.pid))
+    _own("..", "..", "..", "child").write_text(str(child.pid))
     os._exit(7)
 
 
