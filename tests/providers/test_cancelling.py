@@ -328,8 +328,9 @@ def test_deleted_work_is_cancelled_where_the_file_says_so(kind: Provider) -> Non
     gone = read_here(Reply(404, {"content-type": "application/json"}, b'{"message": "There is no such task."}'))
     call = kind.calls["deleted"]
     assert call.polling is not None
-    assert classify_poll(kind, call, call.polling, gone) == Failed(Cancelled(), 404, Reached.ACCEPTED)
-    assert classify_result(kind, call, gone) == Failed(Cancelled(), 404, Reached.ACCEPTED)
+    cancelled = Failed(Cancelled(), 404, Reached.ACCEPTED, "There is no such task.")
+    assert classify_poll(kind, call, call.polling, gone) == cancelled
+    assert classify_result(kind, call, gone) == cancelled
     other = read_here(Reply(404, {"content-type": "text/html"}, b"<html></html>"))
     failed = Failed(ProviderError(upstream=Upstream(404)), 404, Reached.ACCEPTED)
     assert classify_poll(kind, call, call.polling, other) == failed

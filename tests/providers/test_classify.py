@@ -25,14 +25,13 @@ from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.outcomes import Reply
 from fairlead.providers.answers import (
     HANDLE_MAX,
-    REASON_MAX,
     Accepted,
     Pending,
     classify_answer,
     classify_poll,
     read_here,
-    sanitize,
 )
+from fairlead.providers.partner_words import REASON_MAX, sanitize
 from fairlead.providers.spec import Polling, Provider
 from fairlead.providers.spec_files import load_provider
 from fake_partner import provider_text
@@ -302,7 +301,7 @@ def test_failed_task_is_the_partners_failure() -> None:
 def test_task_rejected_for_its_input_keeps_its_reason() -> None:
     """A failed-task poll answered 200 with the reason in its body is the caller's input refused, reason included."""
     rejected = _classify_poll(_reply(200, {"state": "rejected", "why": "x"}))
-    assert rejected == Failed(InvalidInput("x", Upstream(200, "x")), 200, Reached.ACCEPTED)
+    assert rejected == Failed(InvalidInput("x", Upstream(200, "x")), 200, Reached.ACCEPTED, "x")
 
 
 def test_task_can_be_refused_by_policy() -> None:

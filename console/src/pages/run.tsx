@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import {
-  Ban, CircleCheck, CircleDot, CircleX, CornerDownRight, FilterX, HandCoins, Lock, LockOpen, LogIn, RefreshCw, Repeat, Send, Square, Webhook,
+  Ban, CircleCheck, CircleDot, CircleX, CornerDownRight, FilterX, HandCoins, Hourglass, Lock, LockOpen, LogIn, MessageSquareWarning, RefreshCw, Repeat, Send, Square, Webhook,
   type LucideIcon,
 } from "lucide-react";
 import { Link } from "wouter";
@@ -190,6 +190,9 @@ const ICONS: Record<string, LucideIcon> = {
   claimed: CircleDot,
   "taken over": RefreshCw,
   "call repeated": Repeat,
+  postponed: Hourglass,
+  "provider said": MessageSquareWarning,
+  "provider told the operator": MessageSquareWarning,
   polled: RefreshCw,
   replayed: Repeat,
   "work asked about again": RefreshCw,
@@ -201,7 +204,7 @@ const ICONS: Record<string, LucideIcon> = {
   failed: CircleX,
   lost: CircleX,
 };
-const TONES: Record<string, string> = { succeeded: "good", charge: "good", failed: "bad", lost: "bad", fallback: "warn", "call repeated": "warn", "fields dropped": "warn", "taken over": "warn" };
+const TONES: Record<string, string> = { succeeded: "good", charge: "good", failed: "bad", lost: "bad", fallback: "warn", "call repeated": "warn", postponed: "warn", "provider said": "bad", "provider told the operator": "bad", "fields dropped": "warn", "taken over": "warn" };
 
 /** Everything that happened to a run, in order, each with the time since it was admitted. */
 function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {

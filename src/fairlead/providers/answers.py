@@ -38,9 +38,9 @@ from fairlead.domain.faults import (
 from fairlead.domain.pointers import MISSING, Pointer, all_hold, find, find_all, first, text_of
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.outcomes import SUCCESS, Reply
+from fairlead.providers.partner_words import sanitize, words_of
 from fairlead.providers.spec import Call, Meaning, Polling, Protocol, Provider, Sign
 
-REASON_MAX: Final = 300
 HANDLE_MAX: Final = 2048
 _JSON: Final = "application/json"
 """The content type of every result in JSON: released clients compare it literally."""
@@ -214,7 +214,8 @@ def classify_answer(provider: Provider, call: Call, reply: ReadReply) -> Complet
     if provider.signs and (failure := _read_sign(provider, call, reply, answer, is_taken=False)):
         return failure
     if reply.status not in SUCCESS:
-        return Failed(_by_status(reply), reply.status, _how_far(reply))
+        words = words_of(reply, answer)
+        return Failed(_by_status(reply, words), reply.status, _how_far(reply), words)
     match call.protocol:
         case Protocol.SYNC_JSON:
             return _json_result(call, reply, answer)
@@ -264,7 +265,7 @@ def _read_accepted(reading: Completed | Failed) -> Completed | Failed:
     """A reading about work that the partner has taken."""
     if isinstance(reading, Completed):
         return reading
-    return Failed(reading.fault, reading.upstream_status, Reached.ACCEPTED)
+    return msgspec.structs.replace(reading, reached=Reached.ACCEPTED)
 
 
 def _signed_poll(failure: Failed, reply: ReadReply) -> Completed | Failed | Pending:
@@ -284,21 +285,8 @@ def _signed_poll(failure: Failed, reply: ReadReply) -> Completed | Failed | Pend
 
 
 def _failed_poll(reply: ReadReply) -> Failed:
-    return Failed(ProviderError(upstream=Upstream(reply.status)), reply.status, Reached.ACCEPTED)
-
-
-def sanitize(text: object) -> str | None:
-    """A partner's words made safe to show: one line, no control characters, no URLs with their queries, bounded."""
-    if not isinstance(text, str):
-        return None
-    words = "".join(char if char.isprintable() else " " for char in text[: REASON_MAX * 4]).split()
-    plain = " ".join(_without_query(word) for word in words)[:REASON_MAX]
-    return plain or None
-
-
-def _without_query(word: str) -> str:
-    """Links lose their query and fragment, which may be secret."""
-    return word.partition("?")[0].partition("#")[0] if "://" in word else word
+    fault = ProviderError(upstream=Upstream(reply.status))
+    return Failed(fault, reply.status, Reached.ACCEPTED, words_of(reply, reply.document))
 
 
 def _read_sign(
@@ -311,7 +299,8 @@ def _read_sign(
         if (sign.calls is not None and call.name not in sign.calls) or not all_hold(sign.when, answer):
             continue
         if is_taken or sign.means is not Meaning.CANCELLED:
-            return Failed(_fault_of_sign(sign, reply, answer), reply.status, _how_far(reply))
+            words = words_of(reply, answer, sign.reason)
+            return Failed(_fault_of_sign(sign, reply, answer), reply.status, _how_far(reply), words)
     return None
 
 
@@ -355,9 +344,14 @@ def _subject(sign: Sign, answer: object) -> str | None:
     return sign.side if code is MISSING else sign.subjects.get(text_of(code) or "", sign.side)
 
 
-def _by_status(reply: ReadReply) -> Fault:
-    """What an unsuccessful status means where the provider file says nothing better."""
+def _by_status(reply: ReadReply, words: str | None) -> Fault:
+    """What an unsuccessful status means where the provider file says nothing better.
+
+    The partner's words are for the caller only where they are certainly about its input (R-20).
+    """
     match reply.status:
+        case 400 | 413 | 415 | 422 if words is not None:
+            return InvalidInput(words, Upstream(reply.status, words))
         case 400 | 404 | 405 | 406 | 409 | 410 | 411 | 413 | 414 | 415 | 422:
             return InvalidInput("The provider rejected the input.", Upstream(reply.status))
         case 408 | 504:
@@ -431,7 +425,8 @@ def read_handle(call: Call, text: str) -> Handle:
 
 
 def _unreadable(reply: ReadReply) -> Failed:
-    return Failed(ProviderError(_UNREADABLE, Upstream(reply.status)), reply.status)
+    fault = ProviderError(_UNREADABLE, Upstream(reply.status))
+    return Failed(fault, reply.status, words=words_of(reply, reply.document))
 
 
 def _text_at(answer: object, pointer: Pointer | None) -> str | None:

@@ -94,6 +94,40 @@ def test_timeline_tells_how_often_a_provider_was_asked(client: Client, chief: Pe
 
 
 @pytest.mark.req("A-01")
+def test_partners_own_words_are_in_the_timeline(client: Client, chief: Person, partner: FakePartner) -> None:
+    """Operators read them all; the workspace those about its input and its task, not those about our account."""
+    said: dict[str, dict[str, list[str]]] = {}
+    answers = {
+        "account": reply_json({"error": {"message": "organization org-7 is over its quota"}}, 402),
+        "input": reply_json({"title": "Bad request", "errors": [{"msg": "the picture is too small"}]}, 415),
+    }
+    for what, answer in answers.items():
+        partner.script(NATIVE, answer)
+        run_id = client.run().headers["x-service-request-id"]
+        said[what] = _said(run_id, chief, caller(client))
+    at_work(partner, reply_json({"state": "failed", "reason": "a face was not found"}))
+    run_id = client.queue("brake/task-1")
+    client.wait_for_completion(run_id, "brake/task-1")
+    said["task"] = _said(run_id, chief, caller(client))
+    assert said == {
+        "account": {"operator": ["fake answered 402: organization org-7 is over its quota"], "workspace": []},
+        "input": {"operator": ["fake answered 415: Bad request"], "workspace": ["fake answered 415: Bad request"]},
+        "task": {
+            "operator": ["brake answered 200: a face was not found"],
+            "workspace": ["brake answered 200: a face was not found"],
+        },
+    }
+
+
+def _said(run_id: str, operator: Person, owner: Person) -> dict[str, list[str]]:
+    seen = {"operator": operator, "workspace": owner}
+    return {
+        who: [one["detail"] for one in person.get(f"/runs/{run_id}")["timeline"] if one["kind"].startswith("provider")]
+        for who, person in seen.items()
+    }
+
+
+@pytest.mark.req("A-01")
 def test_queued_run_is_cancelled_by_a_member_and_noted(
     new_client: NewClient, chief: Person, partner: FakePartner
 ) -> None:

@@ -154,6 +154,27 @@ _FAULTS: Final = [
         ),
         id="a reason without end",
     ),
+    *(
+        pytest.param(
+            "json",
+            reply_json({"status": "error", "error": {"kind": 7, "message": "the mask is empty"}}, status),
+            Told(
+                400,
+                "invalid_input",
+                "the mask is empty",
+                _upstream(status, **{"x-service-upstream-detail": '"the mask is empty"'}),
+                {"upstream_detail": "the mask is empty"},
+            ),
+            id=f"{status} that no sign claims",
+        )
+        for status in (400, 413, 415, 422)
+    ),
+    pytest.param(
+        "json",
+        reply_json({"message": "no such model for organization org-7"}, 404),
+        Told(400, "invalid_input", "The provider rejected the input.", _upstream(404)),
+        id="words that may be about us",
+    ),
     pytest.param(
         "json",
         reply_json({"state": "rejected", "why": "no such voice"}),

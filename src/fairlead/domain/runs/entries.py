@@ -4,7 +4,7 @@ The records every run passes through are msgspec structs: making a frozen datacl
 frozen struct 0.1 µs (docs/why.md).
 """
 
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import msgspec
 
@@ -200,6 +200,13 @@ class BookedRun(msgspec.Struct, frozen=True):
     model_id: str
     place: int | None = None
     request_blob: str | None = None
+
+
+PROVIDER_SAID: Final = "provider said"
+"""The kind of an event with a partner's own words about a failure."""
+PROVIDER_TOLD_OPERATORS: Final = "provider told the operator"
+"""The same where the words may be about the operator's account: the workspace of the run does not see them."""
+EVENT_DETAIL_MAX: Final = 300
 
 
 class RunEntry(msgspec.Struct, frozen=True):

@@ -2,11 +2,20 @@
 
 import enum
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 import msgspec
 
-from fairlead.domain.faults import Fault, ProviderError, ProviderTimeout
+from fairlead.domain.faults import (
+    ContentPolicyViolation,
+    Fault,
+    InputRejected,
+    InvalidInput,
+    ProviderError,
+    ProviderTimeout,
+)
+
+_SUCCESS: Final = range(200, 300)
 
 
 class Outlined(Protocol):
@@ -57,11 +66,15 @@ class Reached(enum.Enum):
 
 @final
 class Failed(msgspec.Struct, frozen=True):
-    """No generation: the caller's fault, the partner's HTTP status where it answered, and how far the attempt came."""
+    """No generation: the caller's fault, the partner's HTTP status where it answered, and how far the attempt came.
+
+    `words` are the partner's own, bounded and without secrets: for operators, and for callers where `are_about_input`.
+    """
 
     fault: Fault
     upstream_status: int | None = None
     reached: Reached = Reached.UNKNOWN
+    words: str | None = None
 
     @property
     def summary(self) -> str:
@@ -70,10 +83,17 @@ class Failed(msgspec.Struct, frozen=True):
             return f"answered {self.upstream_status}"
         return "not reached" if self.reached is Reached.NOTHING else "no whole answer in time"
 
+    @property
+    def are_about_input(self) -> bool:
+        """Whether the partner's words are about what the caller sent: it was refused, or the work on it has failed."""
+        if self.reached in (Reached.ACCEPTED, Reached.UNDECIDED):  # another status may be about the poll
+            return self.upstream_status in _SUCCESS
+        return isinstance(self.fault, InvalidInput | InputRejected | ContentPolicyViolation)
+
     def in_doubt(self) -> "Failed":
         """The same failure, for work that an earlier attempt may have begun, so that nothing about it is certain."""
         if self.reached in (Reached.NOTHING, Reached.REFUSED):
-            return Failed(self.fault, self.upstream_status, Reached.UNKNOWN)
+            return msgspec.structs.replace(self, reached=Reached.UNKNOWN)
         return self
 
     def after(self, status: int | None) -> "Failed":

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from fairlead.domain.ledger.books import EntryKind
+from fairlead.domain.runs.entries import PROVIDER_TOLD_OPERATORS
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.accounts.workspaces import workspace_id_of
 from fairlead.storage.db.database import Database
@@ -29,6 +30,11 @@ class Statement(msgspec.Struct, frozen=True):
     events: list[dict[str, object]]
     webhook: dict[str, object] | None
     tries: list[dict[str, object]]
+
+    def for_workspace(self) -> "Statement":
+        """The same without what only operators see."""
+        events = [event for event in self.events if event["kind"] != PROVIDER_TOLD_OPERATORS]
+        return msgspec.structs.replace(self, events=events)
 
 
 async def statement(database: Database, run_id: str) -> Statement:

@@ -18,7 +18,14 @@ from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.ledger.rates import Charge, charge
-from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
+from fairlead.domain.runs.entries import (
+    EVENT_DETAIL_MAX,
+    PROVIDER_SAID,
+    PROVIDER_TOLD_OPERATORS,
+    Acceptance,
+    Redirection,
+    RunEntry,
+)
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Work
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
 from fairlead.observing.observations import (
@@ -187,6 +194,8 @@ class Dispatcher:
             if run.is_taken_over and isinstance(reading, Failed):
                 reading = await self._send_again(order, tell_again, reading)
             if not isinstance(reading, Accepted):
+                if isinstance(reading, Failed):
+                    self._note_words(context, provider, reading)
                 return reading
             work = Work(reading.handle, reading.credential, reading.status)
             # Durable before the first poll: after a crash this work is asked about, and not ordered a second time.
@@ -196,6 +205,8 @@ class Dispatcher:
         since, polls = self._clock.now_ms(), itertools.count()
         outcome = await self._exchange.follow(order, work, partial(next, polls))
         self._note_polls(context, provider, since, next(polls))
+        if isinstance(outcome, Failed):
+            self._note_words(context, provider, outcome)
         return outcome if context.cancellation.is_requested else _as_provider_stop(outcome)
 
     async def _send_again(
@@ -220,6 +231,15 @@ class Dispatcher:
         self._observe(CallRepeated(provider, number, pause))
         detail = f"{provider} is asked for the {_ORDINALS.get(number + 1, f'{number + 1}th')} time after {pause:.1f} s"
         context.events.append(RunEntry("call repeated", context.run.attempt, detail, self._clock.now_ms()))
+
+    def _note_words(self, context: _RunContext, provider: str, failed: Failed) -> None:
+        """Keep a partner's own words about a failure for the timeline of the run."""
+        if failed.words is None:
+            return
+        run = context.run
+        kind = PROVIDER_SAID if failed.are_about_input or run.selection.is_byok else PROVIDER_TOLD_OPERATORS
+        detail = f"{provider} {failed.summary}: {failed.words}"[:EVENT_DETAIL_MAX]
+        context.events.append(RunEntry(kind, run.attempt, detail, self._clock.now_ms()))
 
     def _note_polls(self, context: _RunContext, provider: str, since: int, polls: int) -> None:
         """Note for the run's timeline that a partner took the work at `since` and was polled until now."""

@@ -72,6 +72,8 @@ class RunInspector(msgspec.Struct, frozen=True):
         """A run in full; UnknownRunError also for one that is not in `seen`."""
         await self._owner(run_id, seen)
         found, now = await statement(self.database, run_id), self.clock.now_ms()
+        if seen.workspace_ids is not None:
+            found = found.for_workspace()
         content_type, content = await self.database.read(lambda c: listing.kept_result(c, run_id, now))
         is_json = content_type is not None and content_type.partition(";")[0].strip() == "application/json"
         return RunDetail(found, timeline_of(found), _links(content) if is_json and content else [])
