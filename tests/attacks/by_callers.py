@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import PIL.Image
 
+from attacks.witness import GRAPH
 from attacks.world import Attack, Verdict, World, environment
 from end_to_end.workflow_clients import ENDED, WorkflowClient, graph_showing
 from fake_partner import reply
@@ -32,6 +33,13 @@ _PREVIEWS: Final = 9
 _EDGE: Final = 6_000
 _PATIENCE: Final = 180.0
 _HEAD_SECONDS: Final = 40.0
+_LONG_SECONDS: Final = 600
+_LONG_JOBS: Final = 5
+_HOSTS: Final = 2
+"""The default of `FAIRLEAD_ENGINE_HOSTS`."""
+_SHORT_JOBS: Final = 10
+_WAIT_MAX: Final = 1.0
+"""The seconds that another workspace's job may wait for a place that nobody can be asked to give back."""
 
 # Documents.
 
@@ -149,7 +157,32 @@ def crowded_queue(world: World) -> Verdict:
         ended = sorted(end for client, own in zip(clients, jobs, strict=True) for end in _ends(client, own))
     first = [workspace for moment, workspace in ended if moment >= began][:counted]
     shares = [first.count(client.workspace) for client in clients]
-    return Verdict(min(shares) >= counted // 3 - 2, f"of the first {counted} to end: {shares}")
+    return Verdict(min(shares[1:]) >= counted // 3 - 2, f"of the first {counted} to end: {shares}")
+
+
+def long_jobs(world: World) -> Verdict:
+    """Hold every engine place with long jobs, and have more of them wait; how long do another's jobs wait meanwhile?"""
+    long = graph_showing("Slowly", given=json.dumps({"seconds": _LONG_SECONDS, "turn": uuid.uuid4().hex}))
+    waits = []
+    with _newcomer(world) as other:
+        jobs = [world.attacker.submit(long) for _ in range(_LONG_JOBS)]
+        try:
+            wait_until(lambda: _count_under_way(world.attacker, jobs) == _HOSTS, "the long jobs", _PATIENCE)
+            for _ in range(_SHORT_JOBS):
+                ended = other.run(GRAPH)
+                waits.append((ended["execution_start_time"] - ended["create_time"]) / 1000)
+            holds_all = _count_under_way(world.attacker, jobs) == _HOSTS
+        finally:
+            world.attacker.http.post("/api/queue", json={"delete": jobs})
+            for job in jobs:
+                world.attacker.wait_for_end(job)
+    # Where the machine does other things as well, such as in the test suite, only who came first is judged.
+    held = holds_all and (max(waits) < _WAIT_MAX or not world.is_full)
+    return Verdict(held, f"{len(waits)} of another waited {max(waits):.2f} s at most; all places held: {holds_all}")
+
+
+def _count_under_way(client: WorkflowClient, jobs: Sequence[str]) -> int:
+    return [client.status(job) for job in jobs].count("in_progress")
 
 
 def _submit(client: WorkflowClient, count: int) -> Sequence[str]:
@@ -225,4 +258,5 @@ ATTACKS: Final = (
         is_elsewhere=True,
     ),
     Attack("crowded queue", "a hundred jobs before those of two others", crowded_queue, on_both=True),
+    Attack("long jobs", "all engine places held by jobs of ten minutes", long_jobs, on_both=True),
 )

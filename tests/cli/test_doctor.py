@@ -1,4 +1,4 @@
-"""What `fairlead doctor` and the metrics say of pools in which work waits and that nobody works for (M-05)."""
+"""What `fairlead doctor` says of engine hosts, and with the metrics of pools for which nobody works (M-05)."""
 
 import json
 from collections.abc import Callable
@@ -98,3 +98,21 @@ def test_pools_without_a_name_of_an_operator_are_one_series(
         PoolSeen("jobs", OTHER_POOLS, 8, 8),
     ]
     assert {one.waiting for one in seen.pools if one.kind == "runs"} == {0}
+
+
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize(
+    ("env", "detail"),
+    [
+        ({}, "2, and 1 more for workspaces that have none while all are held; up to 12288 MiB of memory together"),
+        (
+            {"FAIRLEAD_ENGINE_EXTRA_HOSTS": "0", "FAIRLEAD_ENGINE_MEMORY_MIB": "0"},
+            "2, and 0 more for workspaces that have none while all are held; without a bound of their memory",
+        ),
+        ({"FAIRLEAD_ENGINE": "false"}, "none"),
+    ],
+)
+def test_doctor_says_what_engine_hosts_may_take_together(tmp_path: Path, env: dict[str, str], detail: str) -> None:
+    """Their number with the extra ones, and the memory of all of them."""
+    told = CliRunner().invoke(commands, ["doctor", "--json", "--data", str(tmp_path)], env=env).stdout
+    assert {"check": "engine hosts", "result": "ok", "detail": detail} in json.loads(told)

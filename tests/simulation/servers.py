@@ -192,7 +192,8 @@ class SimulatedServer:
         )
         store = WorkStore(self.journal, observe, "Runs cannot be recorded.")
         queue: RunQueue = WorkQueue(work, database, store, clock, observe, self.presence, timeout_ms)
-        self.queue_worker = WorkLoop(queue, Places(_PLACES), observe, awaited=AwaitedRuns().runs)
+        places = Places(_PLACES, monotonic=asyncio.get_running_loop().time)
+        self.queue_worker = WorkLoop(queue, places, observe, awaited=AwaitedRuns().runs)
         wakeups.listen(
             Topic.RUN_RELEASED,
             lambda found: self.queue_worker.tell([Released(one.id, one.workspace_id, one.pool) for one in found]),

@@ -109,7 +109,8 @@ def _release_all(kind: Any) -> dict[str, Sequence[Released]]:
 def _claim_next(kind: Any, work: ReleasedWork, server_id: str) -> str:
     """Have a server claim what is its next; the workspace of what it got."""
     while True:
-        id_, workspace_id = work.take()
+        workspace_id = next(iter(work.workspaces))
+        id_ = work.take(workspace_id)
         is_claimed = kind.claim(id_, workspace_id, server_id)
         work.forget(id_)
         if is_claimed:
@@ -156,7 +157,7 @@ def test_work_that_another_server_claimed_is_forgotten_at_the_next_look(kind: An
     work.refresh(kind.find("", _FOUND_AT_ONCE))
     assert kind.claim("lab-1", "lab-id", "server-2")
     work.refresh(kind.find("", _FOUND_AT_ONCE))
-    assert (len(work), work.take()) == (1, ("lab-2", "lab-id"))
+    assert (len(work), *work.workspaces, work.take("lab-id")) == (1, "lab-id", "lab-2")
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

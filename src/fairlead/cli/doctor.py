@@ -226,6 +226,14 @@ def _node_packs(settings: Settings) -> str:
     return f"{len(reports)} can be loaded"
 
 
+def _engine_hosts(settings: Settings) -> str:
+    if not settings.engine:
+        return "none"
+    hosts, extra, each = settings.engine_hosts, settings.engine_extra_hosts, settings.engine_memory_mib
+    bound = f"up to {(hosts + extra) * each} MiB of memory together" if each else "without a bound of their memory"
+    return f"{hosts}, and {extra} more for workspaces that have none while all are held; {bound}"
+
+
 def _subscriptions(settings: Settings) -> str:
     hosts = settings.engine_hosts
     if settings.engine and (tiers := beyond(settings.subscriptions, hosts)):
@@ -270,5 +278,6 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("store for files", _store),
     ("stored files", _files),
     ("node packs", _node_packs),
+    ("engine hosts", _engine_hosts),
     ("subscriptions", _subscriptions),
 )

@@ -66,6 +66,7 @@ def host_settings(settings: Settings, confinement: Confinement, scratch: Path) -
     return HostSettings(
         scratch=scratch.resolve(),
         places=settings.engine_hosts,
+        extra_places=settings.engine_extra_hosts,
         memory=settings.engine_memory_mib * 2**20,
         cache=settings.engine_cache_mib * 2**20,
         packs=() if confinement.packs is None else (str(confinement.packs),),

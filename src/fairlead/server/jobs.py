@@ -37,11 +37,7 @@ from fairlead.identity.links import FILE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.messaging.wakeups import Topic
 from fairlead.moderation.pool import ModerationSettings, ModeratorNotStartedError, Moderators
-from fairlead.observing.observations import (
-    JournalSplit,
-    Observer,
-    SubscriptionBeyondHosts,
-)
+from fairlead.observing.observations import JournalSplit, Observer, SubscriptionBeyondHosts
 from fairlead.operations.accounts.editor_documents import EditorDocuments
 from fairlead.operations.accounts.workspaces import DEFAULT_NAME
 from fairlead.operations.assets.downloads import Downloads
@@ -173,6 +169,8 @@ async def _working(
     nodes = _partner_nodes(base.catalog.current, base, runs)
     hosts = await ready_hosts(settings, confinement, nodes, base.observe, stack)
     models = _models(settings, base, runs, transport)
+    hosts_here = settings.engine_hosts if settings.work_pools else 0
+    places = Places(hosts_here, base.assets.has_store, extra=settings.engine_extra_hosts)
     executor = JobExecutor(
         hosts,
         store,
@@ -184,7 +182,7 @@ async def _working(
         base.observe,
         Patience(base.observe),
         server_id=runs.presence.server_id,
-        places=(places := Places(settings.engine_hosts if settings.work_pools else 0, base.assets.has_store)),
+        places=places,
         kept_ms=kept_ms,
         flush_seconds=1.0 if base.is_alone else FOLLOW_SECONDS,
     )

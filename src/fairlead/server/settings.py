@@ -235,6 +235,9 @@ class Settings:
     engine_hosts: int = _option(
         2, "The engine hosts of a server, each a process that executes one job at a time.", readers.integer(1, 256)
     )
+    engine_extra_hosts: int = _option(
+        1, "More hosts, for workspaces that have none while others hold all of a server's.", readers.integer(0, 256)
+    )
     engine_memory_mib: int = _option(
         4096, "The memory an engine host may take, in MiB; 0 means no limit.", readers.integer(0, 16_777_216)
     )
@@ -362,9 +365,7 @@ class Settings:
         20_000, "The connections a server may have open; 0 means no limit.", readers.integer(0, 1_000_000)
     )
     silence_seconds: float = _option(
-        120.0,
-        "How long a connection may have no request under way before it is closed.",
-        readers.number(1, 86_400),
+        120.0, "How long a connection may have no request under way before it is closed.", readers.number(1, 86_400)
     )
     drain_pause_seconds: float = _option(
         0.0,
@@ -442,9 +443,8 @@ class Settings:
     def provider_base_url_of(self, provider: str) -> str | None:
         """Where a provider is called instead of where its file says; BadSettingError."""
         text = self.provider_options.get(f"{provider}_base_url")
-        return (
-            None if text is None else _read_as(f"{_PROVIDER_PREFIX}{provider.upper()}_BASE_URL", readers.base_url, text)
-        )
+        variable = f"{_PROVIDER_PREFIX}{provider.upper()}_BASE_URL"
+        return None if text is None else _read_as(variable, readers.base_url, text)
 
     def _weight(self, key: str) -> int:
         text = self.provider_options.get(f"{key}_weight", "1")

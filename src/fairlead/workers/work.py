@@ -21,7 +21,7 @@ _CLAIMS_SECONDS: Final = 5.0
 
 
 class ReleasedWork:
-    """Released runs or jobs that this server may claim, round-robin over workspaces (S-03).
+    """Released runs or jobs that this server may claim, of several workspaces in turn (S-03).
 
     What does not fit is found later. What the next search does not find is dropped: another server has claimed it.
     """
@@ -50,9 +50,14 @@ class ReleasedWork:
         self._found = {id_: workspace_id for id_, workspace_id in now.items() if self._add(id_, workspace_id)}
         self.last_workspaces.update((one.pool, one.workspace_id) for one in found)
 
-    def take(self) -> tuple[str, str]:
-        """Take the next work, with its workspace. It is known, and so not added again, until `forget`."""
-        return self._waiting.pop()
+    @property
+    def workspaces(self) -> Iterable[str]:
+        """The workspaces with work that waits, whose turn is next first."""
+        return self._waiting.owners
+
+    def take(self, workspace_id: str) -> str:
+        """Take the next work of a workspace with some. It is known, and so not added again, until `forget`."""
+        return self._waiting.pop(workspace_id)
 
     def forget(self, id_: str) -> None:
         """Forget work that was taken, because it may be released again."""
@@ -158,11 +163,14 @@ class WorkLoop:
 
     def _take_next(self) -> None:
         # Claims that begin together also call their partners together, so there are not too many at once.
-        while self._released and len(self._tasks) < _CLAIMS_AT_ONCE and self._places.has_room:
-            id_, workspace_id = self._released.take()
+        while self._released and len(self._tasks) < _CLAIMS_AT_ONCE:
+            workspace_id = self._places.choose(self._released.workspaces)
+            if workspace_id is None:
+                return
+            id_ = self._released.take(workspace_id)
             if self._is_stopping and all(one.id != id_ for one in self._awaited()):
                 self._released.forget(id_)
-            elif (reservation := self._places.reserve()) is not None:
+            elif (reservation := self._places.reserve(workspace_id)) is not None:
                 task = asyncio.get_running_loop().create_task(self._take(id_, workspace_id, reservation))
                 self._tasks.add(task)
                 task.add_done_callback(self._note_claim)

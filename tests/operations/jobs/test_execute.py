@@ -116,7 +116,7 @@ class Site:
 
     async def claim(self) -> None:
         """Claim the job as a worker does: in a place, which is given back where there is nothing to execute."""
-        reservation = self.executor.reserve()
+        reservation = self.executor.reserve(LAB)
         assert reservation is not None
         if await self.queue.claim(JOB, LAB, reservation) is None:
             reservation.give_back()
@@ -491,7 +491,7 @@ def test_claim_that_comes_twice_executes_a_job_once(start: Callable[..., Site], 
         return len(site.executor.job_ids())
 
     assert run(both()) == 1
-    assert site.executor.reserve()
+    assert site.executor.reserve(LAB)
 
 
 def test_claim_of_another_server_in_the_same_millisecond_finds_nothing(start: Callable[..., Site], run: Run) -> None:

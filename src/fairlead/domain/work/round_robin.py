@@ -1,13 +1,15 @@
-"""Work that waits, taken in turn over its owners: one of each, then the next of each."""
+"""Work that waits, and its owners in turn: whoever was served comes after all others."""
 
+from collections.abc import Iterable
 from typing import Final
 
 
 class RoundRobin:
     """Items that wait, each of one owner; those of an owner are taken in the order in which they came.
 
-    A new owner, or one that had nothing left, comes after all others, so each other owner is served at most once before
-    it. At most `most` items wait: when one more comes, the last item of the owner with the most is dropped.
+    The first of the `owners` is next. A new owner, or one that had nothing left, comes after all others, so where the
+    first is always taken each other owner is served at most once before it. At most `most` items wait: when one more
+    comes, the last item of the owner with the most is dropped.
     """
 
     def __init__(self, most: int) -> None:
@@ -30,16 +32,20 @@ class RoundRobin:
         self.remove(last, crowded)
         return last
 
-    def pop(self) -> tuple[str, str]:
-        """Take the next item, with its owner. At least one must wait."""
-        owner_id = next(iter(self._owners))
+    @property
+    def owners(self) -> Iterable[str]:
+        """Those with items that wait, whose turn is next first."""
+        return self._owners
+
+    def pop(self, owner_id: str) -> str:
+        """Take the next item of an owner with some, who then comes after all others."""
         items = self._owners.pop(owner_id)
         item = next(iter(items))
         del items[item]
         self._length -= 1
         if items:
             self._owners[owner_id] = items
-        return item, owner_id
+        return item
 
     def remove(self, item: str, owner_id: str) -> bool:
         """Remove an item; return whether it was waiting."""

@@ -1,5 +1,6 @@
 """The hosts that execute jobs, so many at a time: each belongs to one workspace, and so does its cache.
 
+Whose job is next is decided before it is claimed (`operations/work/places.py`), so that a job finds a place here.
 An idle host is kept for its workspace's next job with the same packs, until its place is needed for another, or it was
 idle for long.
 """

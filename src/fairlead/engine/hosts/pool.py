@@ -107,7 +107,8 @@ class Hosts:
         self._checking = ValidatorPool(settings.checks, settings, self._start(_CHECK), self._stamp)
         self._rendering = ValidatorPool(settings.renders, settings, self._start(_RENDER), self._stamp)
         execute = Service("execute", settings.cache)
-        self._places = Places(settings.places, settings.idle_seconds, self._start(execute), self._stamp)
+        most = settings.places + settings.extra_places
+        self._places = Places(most, settings.idle_seconds, self._start(execute), self._stamp)
         self._keep(keep_beating(self._templates.living, settings.heartbeat_seconds))
         self._keep(self._load())
         await self._templates.begun.wait()

@@ -41,15 +41,16 @@ class HostSettings(msgspec.Struct, frozen=True):
     Memory and cache are in bytes for each host (0 memory is no bound), times in seconds. `scratch` is the folder for
     their folders, which servers may share; `packs` are folders of node packs, which are ignored while they are
     `packs_refused`, and `copies` is the folder of releases' copies; without `policies` hosts are not confined. At a
-    time `places` hosts execute jobs, `checks` graphs are checked and `renders` pictures made; for each of the latter
-    two, `kept` idle hosts are kept. Packs that are still being probed are waited for `loading_seconds` at most. A host
-    that does not end a job within `interrupt_seconds` of a request to stop is killed, and so is one that checks
-    something for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A pack that takes more than
-    `pack_seconds` to load is not used.
+    time `places` hosts execute jobs, and `extra_places` more (T-05), `checks` graphs are checked and `renders` pictures
+    made; for each of the latter two, `kept` idle hosts are kept. Packs that are still being probed are waited for
+    `loading_seconds` at most. A host that does not end a job within `interrupt_seconds` of a request to stop is killed,
+    and so is one that checks something for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A
+    pack that takes more than `pack_seconds` to load is not used.
     """
 
     scratch: Path
     places: int = 2
+    extra_places: int = 0
     checks: int = 8
     renders: int = 2
     kept: int = 16

@@ -105,9 +105,12 @@ class JobExecutor:
         self._remembered_bytes = 0
         self._is_stopping = False
 
-    def reserve(self) -> Reservation | None:
-        """A place for a job that is about to be claimed; `begin` uses it, or it is given back. None where is none."""
-        return self._places.reserve()
+    def reserve(self, workspace_id: str) -> Reservation | None:
+        """A place for a workspace's job that is about to be claimed; `begin` uses it, or it is given back.
+
+        None where there is none for it.
+        """
+        return self._places.reserve(workspace_id)
 
     def begin(self, job: LiveJob, reservation: Reservation | None = None) -> JobExecution:
         """Have a claimed job executed, in the place that was reserved for it."""

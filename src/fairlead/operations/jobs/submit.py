@@ -104,7 +104,7 @@ class Submitter:
         payer = await self._payer(caller, new, checked)
         documents = await keep_documents(self._documents, job_id, checked.workflow, new.extra)
         pool = self._pool(caller, new, checked)
-        reservation = self._executor.reserve() if pool in self._works_for else None
+        reservation = self._executor.reserve(caller.workspace_id) if pool in self._works_for else None
         submission = Submission(
             job_id=job_id,
             workspace_id=caller.workspace_id,

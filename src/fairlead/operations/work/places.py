@@ -1,6 +1,10 @@
 """Places for work that is executed at this server."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from fairlead.domain.work.place_shares import PlaceShares
 
 
 class Reservation:
@@ -19,25 +23,43 @@ class Reservation:
 
 
 class Places:
-    """At most `most` pieces of work are executed here at a time; none is begun while `is_open` returns False."""
+    """At most `most` pieces of work are executed here at a time; none is begun while `is_open` returns False.
 
-    def __init__(self, most: int, is_open: Callable[[], bool] = lambda: True) -> None:
-        self.most = most
+    `extra` ones more are executed for workspaces that have none of them while all places are held, so that long work of
+    others does not keep them waiting (T-05). `monotonic` gives seconds of a clock that does not go back.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        is_open: Callable[[], bool] = lambda: True,
+        *,
+        extra: int = 0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shares = PlaceShares(most, extra if most else 0)
         self._is_open = is_open
-        self._taken = 0
+        self._monotonic = monotonic
         self._listeners: list[Callable[[], None]] = []
 
     @property
-    def has_room(self) -> bool:
-        """Whether a place can be reserved now."""
-        return self._taken < self.most and self._is_open()
+    def most(self) -> int:
+        """How many places any workspace may hold; 0 where nothing is executed here."""
+        return self._shares.most
 
-    def reserve(self) -> Reservation | None:
-        """A place for work that is about to be claimed; None where there is none."""
-        if not self.has_room:
+    def choose(self, workspaces: Iterable[str]) -> str | None:
+        """The workspace, of some that have work waiting, for which a place is to be reserved now; None where none is.
+
+        Of several with the same share it is the first of them.
+        """
+        return self._shares.choose(workspaces, self._monotonic()) if self._is_open() else None
+
+    def reserve(self, workspace_id: str) -> Reservation | None:
+        """A place for a workspace's work that is about to be claimed; None where there is none for it."""
+        if not (self._is_open() and self._shares.has_place(workspace_id)):
             return None
-        self._taken += 1
-        return Reservation(self._take_back)
+        self._shares.take(workspace_id, self._monotonic())
+        return Reservation(partial(self._take_back, workspace_id))
 
     def call_when_free(self, listener: Callable[[], None]) -> None:
         """Call a function whenever a place is free again."""
@@ -45,9 +67,9 @@ class Places:
 
     def close(self) -> None:
         """Reserve no further places; reserved ones stay reserved."""
-        self.most = 0
+        self._shares.most = self._shares.extra = 0
 
-    def _take_back(self) -> None:
-        self._taken -= 1
+    def _take_back(self, workspace_id: str) -> None:
+        self._shares.give_back(workspace_id, self._monotonic())
         for listener in self._listeners:
             listener()
