@@ -36,6 +36,18 @@ _ATTEMPTS: Final = 5
 _SETTINGS: Final = {"max_connections": "200", "shared_buffers": "32MB", "listen_addresses": "127.0.0.1",
                     "unix_socket_directories": "", "max_wal_senders": "0", "wal_level": "minimal"}  # fmt: skip
 _FAST: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
+_CLOCK: Final = (
+    "CREATE SCHEMA set_clock",
+    """
+    CREATE FUNCTION set_clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+        AS 'SELECT to_timestamp(current_setting(''set_clock.now'')::bigint / 1000.0)'
+    """,
+)
+"""A clock of a database that tests can set."""
+SET_CLOCK: Final = """
+    SELECT set_config('search_path', 'set_clock, pg_catalog, public', true), set_config('set_clock.now', :now, true)
+"""
+"""Sets it to a time (ms) for the rest of a transaction: its own function of the time is found behind that one."""
 _EMPTY: Final = "; ".join(
     (
         "BEGIN",
@@ -111,6 +123,7 @@ class Postgres:
         if self._migrated is None:
             self._migrated = self.create_bare()
             self._runner.run(migrate_url(self.url(self._migrated)))
+            self.execute(*_CLOCK, database=self._migrated)
         return self._create(self._migrated)
 
     def create_bare(self) -> str:

@@ -1,9 +1,15 @@
-"""Bounds of waits: anyone who is late is told, in order; anyone who was in time is not, and holds nobody up."""
+"""Bounds of waits: anyone who is late is told, in order; anyone who was in time is not, and holds nobody up.
+
+And clocks that follow another one.
+"""
 
 import asyncio
 from collections.abc import Callable
+from datetime import date
 
-from fairlead.clock import Deadlines
+import pytest
+
+from fairlead.clock import Clock, Deadlines, follow
 
 _SHORT = 0.02
 _LONG = 30.0
@@ -95,3 +101,50 @@ def test_failed_callback_does_not_stop_the_next() -> None:
         assert [str(failure) for failure in failures] == ["told badly"] * 2
 
     asyncio.run(scenario())
+
+
+class _Ticks:
+    """A clock that ticks when it is told to, and one of a machine that is far ahead."""
+
+    def __init__(self) -> None:
+        self.now_ns = 5_000_000_000
+        self.clock = follow(Clock(lambda: self.now_ns + 86_400 * 10**9), lambda: self.now_ns)
+
+    def compare(self, told_ms: int, took_ns: int = 0) -> tuple[int, float]:
+        """Compare the clock with another, which tells a time halfway through."""
+
+        def tell() -> int:
+            self.now_ns += took_ns
+            return told_ms
+
+        return self.clock.compare(tell)
+
+
+@pytest.mark.req("T-07")
+def test_clock_follows_what_it_is_compared_with() -> None:
+    """It tells the other clock's time, however wrong the one of the machine is, and goes on by ticks in between."""
+    ticks = _Ticks()
+    assert ticks.compare(1_000_000) == (1_000_000, 86_405 - 1_000)
+    ticks.now_ns += 7_000_000
+    assert ticks.clock.now_ms() == 1_000_007
+    ticks.compare(900_000)
+    assert ticks.clock.now_ms() == 900_000
+    assert ticks.clock.today() == date(1970, 1, 1)
+
+
+@pytest.mark.req("T-07")
+def test_slow_comparison_does_not_move_a_clock_that_may_be_right() -> None:
+    """What the other clock told may have been any time during the comparison."""
+    ticks = _Ticks()
+    ticks.compare(1_000_000)
+    ticks.compare(1_000_900, took_ns=2_000_000_000)
+    assert ticks.clock.now_ms() == 1_002_000
+    ticks.compare(1_000_900, took_ns=1_000_000_000)
+    assert ticks.clock.now_ms() == 1_001_400, "halfway, as it cannot have been right"
+
+
+def test_clock_that_follows_none_tells_how_far_it_is_ahead() -> None:
+    """The machine's own time stays."""
+    clock = Clock(lambda: 5_000_000_000)
+    assert clock.compare(lambda: 2_000) == (2_000, 3.0)
+    assert clock.now_ms() == 5_000

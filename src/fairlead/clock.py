@@ -38,6 +38,60 @@ class Clock(msgspec.Struct, frozen=True):
         """The date in UTC."""
         return _date_of(self.now_ns() // _DAY_NS)
 
+    def compare(self, tell: Callable[[], int]) -> tuple[int, float]:
+        """What another clock tells (ms), and how many seconds the clock of this machine is ahead of it."""
+        before = self.now_ns()
+        told_ms = tell()
+        return told_ms, _seconds_ahead((before, self.now_ns()), told_ms)
+
+
+class FollowingClock(Clock, frozen=True, kw_only=True):
+    """A clock that follows another one, that of the database, which is asked now and then: to be made by `follow`.
+
+    In between it ticks by a clock that nobody sets, so that a wrong clock of the machine decides nothing.
+    """
+
+    followed: "FollowedTime"
+    machine_ns: Callable[[], int]
+
+    def compare(self, tell: Callable[[], int]) -> tuple[int, float]:
+        """The same, and follow what was told."""
+        machine = self.machine_ns()
+        told_ms = self.followed.compare(tell)
+        return told_ms, _seconds_ahead((machine, self.machine_ns()), told_ms)
+
+
+class FollowedTime:
+    """The time of a clock that was asked for it, by another that only ticks."""
+
+    def __init__(self, tick_ns: Callable[[], int]) -> None:
+        self._tick_ns = tick_ns
+        self._ahead_ns: int | None = None
+        """How far the time is ahead of the ticks; None before the clock was asked for the first time."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since 1970."""
+        return self._tick_ns() + (self._ahead_ns or 0)
+
+    def compare(self, tell: Callable[[], int]) -> int:
+        """What the clock tells (ms). It told that between two ticks, and what is known stays where that allows it."""
+        before = self._tick_ns()
+        told_ms = tell()
+        least, most = told_ms * 1_000_000 - self._tick_ns(), (told_ms + 1) * 1_000_000 - before
+        if self._ahead_ns is None or not least <= self._ahead_ns <= most:
+            self._ahead_ns = (least + most) // 2
+        return told_ms
+
+
+def follow(clock: Clock, tick_ns: Callable[[], int] = time.monotonic_ns) -> FollowingClock:
+    """A clock that follows whatever it is compared with, on a machine with another clock."""
+    followed = FollowedTime(tick_ns)
+    return FollowingClock(now_ns=followed.now_ns, followed=followed, machine_ns=clock.now_ns)
+
+
+def _seconds_ahead(around_ns: tuple[int, int], told_ms: int) -> float:
+    return (sum(around_ns) / 2_000_000 - told_ms) / 1000
+
 
 @functools.lru_cache(maxsize=4)
 def _date_of(number: int) -> date:

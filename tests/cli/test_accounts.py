@@ -25,7 +25,7 @@ from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement
 
 CENT: Final = 1_000_000
-DAYS: Final = ("--from", "2027-01-01", "--to", "2027-01-31")
+DAYS: Final = ("--from", "2026-01-01", "--to", "2026-01-31")
 Ran: TypeAlias = Callable[..., Result]
 
 _KEY: Final = "0b54f1d0-6f0c-4c5e-9a53-000000000001"
@@ -67,7 +67,7 @@ def document(done: Result) -> Any:
 def test_usage_is_printed_for_people_and_scripts(ran: Ran) -> None:
     """Scripts get what the route answers, people a table with names, dollars and a total."""
     told = document(ran("usage", "lab", *DAYS, "--by", "key,model", "--json"))
-    assert (told["from"], told["to"], told["group_by"]) == ("2027-01-01", "2027-01-31", ["model", "key"])
+    assert (told["from"], told["to"], told["group_by"]) == ("2026-01-01", "2026-01-31", ["model", "key"])
     assert told["data"] == [
         {"model": "acme/one", "key": None, "runs": 1, "succeeded": 0, "failed": 1, "amount": "0", "credits": "0"},
         {
@@ -86,15 +86,15 @@ def test_usage_is_printed_for_people_and_scripts(ran: Ran) -> None:
     lines = [line.split() for line in table.output.splitlines()]
     assert lines == [
         ["day", "key", "runs", "succeeded", "failed", "amount", "credits"],
-        ["2027-01-15", "token", "1", "0", "1", "0", "0"],
-        ["2027-01-15", "studio", "flk_a…z", "1", "1", "0", "0.12", "25.32"],
+        ["2026-01-15", "token", "1", "0", "1", "0", "0"],
+        ["2026-01-15", "studio", "flk_a…z", "1", "1", "0", "0.12", "25.32"],
         ["total", "2", "1", "1", "0.12", "25.32"],
     ]
 
 
 def test_no_usage_is_said_in_a_sentence(ran: Ran) -> None:
     """Where nothing ended, a sentence says so."""
-    assert ran("usage", "office", *DAYS).output == "No run of this workspace ended from 2027-01-01 to 2027-01-31.\n"
+    assert ran("usage", "office", *DAYS).output == "No run of this workspace ended from 2026-01-01 to 2026-01-31.\n"
     assert document(ran("usage", "office", *DAYS, "--json"))["data"] == []
 
 
@@ -114,7 +114,7 @@ def test_export_holds_the_ledger(ran: Ran, tmp_path: Path) -> None:
         ("void", "0", "-0.05"),
         ("hold", "0", "0.03"),
     ]
-    assert rows[4]["created_at"] == "2027-01-15T08:00:00.005Z"
+    assert rows[4]["created_at"] == "2026-01-15T08:00:00.005Z"
     assert (rows[4]["workspace"], rows[4]["key_id"], rows[4]["run_id"]) == ("lab", _KEY, "moved")
     assert (rows[0]["model_id"], rows[0]["rate_version"]) == ("", "")
     assert [path.name for path in tmp_path.glob("lab*")] == ["lab.csv"]
@@ -127,7 +127,7 @@ def test_export_of_lines_is_json(ran: Ran) -> None:
     lines = [json.loads(line) for line in done.output.splitlines()]
     assert {line["workspace"] for line in lines} == {"lab", "office"}
     assert lines[0] == {
-        "id": lines[0]["id"], "created_at": "2027-01-15T08:00:00.000Z", "workspace": "lab", "kind": "credit",
+        "id": lines[0]["id"], "created_at": "2026-01-15T08:00:00.000Z", "workspace": "lab", "kind": "credit",
         "balance_change": "10", "held_change": "0", "model_id": None, "key_id": None, "run_id": None,
         "reason": "paid in", "rate_version": None,
     }  # fmt: skip
@@ -137,10 +137,10 @@ def test_export_of_lines_is_json(ran: Ran) -> None:
 @pytest.mark.parametrize(
     ("days", "entries"),
     [
-        (("--from", "2027-01-15"), 7),
-        (("--to", "2027-01-15"), 7),
-        (("--from", "2027-01-16"), 0),
-        (("--to", "2027-01-14"), 0),
+        (("--from", "2026-01-15"), 7),
+        (("--to", "2026-01-15"), 7),
+        (("--from", "2026-01-16"), 0),
+        (("--to", "2026-01-14"), 0),
     ],
 )
 def test_export_includes_both_days(ran: Ran, days: tuple[str, str], entries: int) -> None:
@@ -185,7 +185,7 @@ def test_statement_explains_what_a_run_cost(ran: Ran) -> None:
     ]
     assert [entry["kind"] for entry in told["entries"]] == ["hold", "raise", "post"]
     assert told["events"][0] == {
-        "at": "2027-01-15T08:00:00.004Z", "kind": "call repeated", "attempt": 1,
+        "at": "2026-01-15T08:00:00.004Z", "kind": "call repeated", "attempt": 1,
         "detail": "fal is asked for the second time after 0.5 s",
     }  # fmt: skip
     assert (told["webhook"], told["tries"], told["workspace"]) == (None, [], "lab")
@@ -280,9 +280,9 @@ def test_organization_is_given_listed_and_taken_away(ran: Ran) -> None:
     [
         (("usage", "nobody"), UnknownWorkspaceError),
         (("usage", "lab", "--from", "yesterday"), NotADateError),
-        (("usage", "lab", "--from", "2020-01-01", "--to", "2027-01-01"), BadUsageQueryError),
+        (("usage", "lab", "--from", "2020-01-01", "--to", "2026-01-01"), BadUsageQueryError),
         (("usage", "lab", "--by", "week"), BadUsageQueryError),
-        (("ledger", "export", "lab", "--to", "2027"), NotADateError),
+        (("ledger", "export", "lab", "--to", "2026"), NotADateError),
         (("runs", "show", "nothing"), UnknownRunError),
         (("runs", "list", "nobody"), UnknownWorkspaceError),
         (("keys", "set", _NO_KEY, "--budget", "1"), UnknownKeyError),

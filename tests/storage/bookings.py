@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, text
 
+from databases import SET_CLOCK
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import (
@@ -23,10 +24,12 @@ from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import TakeOver
 from fairlead.storage.accounts import workspaces as callers
 from fairlead.storage.db.database import Database
+from fairlead.storage.db.statements import is_sqlite
+from fairlead.storage.runs.batch import Written
 from fairlead.storage.runs.entries import write_entries
 from fairlead.storage.runs.queue import QUEUE
 
-NOW: Final = 1_800_000_000_000
+NOW: Final = 1_768_464_000_000
 LAB: Final = "lab-id"
 SERVER: Final = "server-1"
 
@@ -93,6 +96,16 @@ def redirection(run_id: str = "run-1", hold: int = 150, **changes: Any) -> Redir
     return Redirection(**{"run_id": run_id, "hold": hold, **usual, **changes})
 
 
+_TIMES: Final = ("at", "created_at", "finished_at")
+
+
+def write_at(connection: Connection, entries: Sequence[JournalEntry], now: int) -> Written:
+    """Write entries as one batch at a time (ms) of the database's clock."""
+    if not is_sqlite(connection):
+        connection.execute(text(SET_CLOCK), {"now": str(now)})
+    return write_entries(connection, entries, lambda: now)
+
+
 class Books:
     """The books of one database, without a word of asyncio."""
 
@@ -112,9 +125,10 @@ class Books:
         if balance:
             self.do(lambda c: callers.credit(c, id_, balance, "paid in", NOW))
 
-    def write(self, *entries: JournalEntry) -> Sequence[Verdict]:
-        """Write entries as one batch."""
-        verdicts: Sequence[Verdict] = self.do(lambda c: write_entries(c, entries)).verdicts
+    def write(self, *entries: JournalEntry, now: int | None = None) -> Sequence[Verdict]:
+        """Write entries as one batch, at a time of the database's clock; without one at the latest that they have."""
+        at = now or max([NOW, *(getattr(entry, name, 0) for entry in entries for name in _TIMES)])
+        verdicts: Sequence[Verdict] = self.do(lambda c: write_at(c, entries, at)).verdicts
         return verdicts
 
     def take_over(self, server_id: str = "server-2", silent_since: int = NOW, limit: int = 10) -> list[LiveRun]:

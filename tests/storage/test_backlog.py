@@ -66,7 +66,7 @@ def test_backlog_is_read_by_the_first_of_each_workspace(books: Books) -> None:
 
 def test_leases_tell_the_living_from_those_whose_work_is_to_be_taken_over(books: Books) -> None:
     """A server that fell silent counts while it has work that has not ended, whatever kind of work that is."""
-    for server_id, seen_at in (("young", NOW - 1), ("old", NOW - SILENT_MS + 1), ("quiet", 0), (SERVER, 0)):
+    for server_id, seen_at in (("quiet", 0), (SERVER, 0), ("old", NOW - SILENT_MS + 1), ("young", NOW - 1)):
         books.do(partial(announce_server, server_id=server_id, now=seen_at, forget_before=0))
     seen = partial(read_leases, tables=(runs.QUEUE, jobs.QUEUE), now=NOW, silent_ms=SILENT_MS)
     assert books.do(seen) == Leases(2, 0, SILENT_MS - 1)

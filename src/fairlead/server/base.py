@@ -21,7 +21,7 @@ from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.hosts import KnownHosts
 from fairlead.api.http.sessions import SessionCookies
-from fairlead.clock import Clock
+from fairlead.clock import Clock, follow
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.accounts.rate_windows import quotas_of
 from fairlead.domain.accounts.token_issuers import read_issuers
@@ -49,6 +49,7 @@ from fairlead.operations.assets.results import AssetReader, AssetSweeper, StoreL
 from fairlead.operations.assets.shared_store import SharedStore
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.deployments import Deployments
+from fairlead.operations.work.presence import clock_ahead
 from fairlead.server.blob_stores import direct_links, ready_blobs
 from fairlead.server.installation import (
     CATALOG,
@@ -155,7 +156,7 @@ async def ready_base(
     found = _partners(settings, observe, stack)
     _check_names(settings, found, observe)
     secret = master_secret(settings, make=has_api)
-    prompt_database = await _ready_database(settings, meter, stack)
+    prompt_database, clock = await _ready_database(settings, meter, clock, stack)
     first_keys = await _first_keys(settings, prompt_database, clock) if has_api else FirstKeys(None, None)
     database = prompt_database if alone else WaitingDatabase(prompt_database, settings.database_wait_seconds)
     await note_first_secret(database, secret)
@@ -264,13 +265,21 @@ def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> P
     )
 
 
-async def _ready_database(settings: Settings, meter: DatabaseMeter, stack: AsyncExitStack) -> Database:
-    """The database at the right schema."""
+async def _ready_database(
+    settings: Settings, meter: DatabaseMeter, clock: Clock, stack: AsyncExitStack
+) -> tuple[Database, Clock]:
+    """The database at the right schema, and the clock of all servers that share it (T-07): its own.
+
+    Each server's lease is renewed with another look at that (`ServerPresence`). A file has the clock of its machine.
+    """
     times = DatabaseTimes(meter.read.add, meter.write.add, meter.commit.add)
     database = open_database(settings.database_url(), times)
     stack.push_async_callback(database.close)
     await migrate(database)
-    return database
+    if file_of(settings.database_url()) is None:
+        clock = follow(clock)
+        await clock_ahead(database, clock)
+    return database, clock
 
 
 async def _first_keys(settings: Settings, database: Database, clock: Clock) -> FirstKeys:

@@ -1,7 +1,6 @@
 """Audits of stored files over real databases and blobs: what is damaged, missing, or named by nobody (S-08)."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -143,11 +142,10 @@ def test_blob_that_nobody_names_is_orphaned_after_a_day(store: Store) -> None:
     path = store.path(name)
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    now_ms = int(time.time() * 1000)
     for blob in store.named:
         os.utime(store.path(blob), (1, 1))
     assert store.audit(thoroughly=True, now_ms=NOW - 10**12)[1] == {}
-    os.utime(path, (now_ms / 1000 - DAY_SECONDS - 5,) * 2)
+    os.utime(path, (NOW / 1000 - DAY_SECONDS - 5,) * 2)
     count, found = store.audit(thoroughly=True)
     assert (found, count.is_clean) == ({("orphaned", name): []}, True)
     flip(path)

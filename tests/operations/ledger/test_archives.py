@@ -109,7 +109,7 @@ class Archives:
 
     def audit(self) -> ledger_books.AuditReport:
         """Prove the books without the files."""
-        report: ledger_books.AuditReport = self._run(ledger_books.audit(self.database))
+        report: ledger_books.AuditReport = self._run(ledger_books.audit(self.database, clock().now_ms))
         return report
 
     def files(self) -> list[Path]:

@@ -224,6 +224,25 @@ def test_clock_that_is_ahead_takes_over_nobody(peers: _Peers, crash: Crash, run:
     assert max(found.ahead for found in peers.servers[1].observations_of(ClockCompared)) > 86_000
 
 
+@pytest.mark.req("T-07")
+@_ON_SQLITE
+def test_lease_of_a_clock_that_was_ahead_ends(peers: _Peers, crash: Crash) -> None:
+    """A server died while the clock was ahead by days, which was set right: what it did is taken over all the same.
+
+    The others first give each other time to renew their leases.
+    """
+    for server in peers.servers:
+        server.now_ns += 3 * 86_400 * 10**9
+    crash("careful-now")
+    peers.pass_seconds(60)
+    for server in peers.servers:
+        server.now_ns -= 3 * 86_400 * 10**9
+    peers.pass_seconds(15, announcing=[1])
+    assert peers.take_over(1) == 0
+    peers.pass_seconds(25, announcing=[1])
+    assert peers.take_over(1) == 1
+
+
 def test_takeover_survives_an_unavailable_database(start_server: Start, crash: Crash, run: Run) -> None:
     """Takeover and announcement do nothing without their database, and say so; later they do."""
     crash("careful-now")

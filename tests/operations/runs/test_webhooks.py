@@ -82,7 +82,7 @@ def test_receiver_can_verify_its_message(books: Books, office: Office, receiver:
     link = f"{BASE_URL}/v2/models/acme/one/requests/{run_id(1)}"
     assert json.loads(request.body) == {
         "type": "run.completed",
-        "timestamp": "2027-01-15T08:00:00.005Z",
+        "timestamp": "2026-01-15T08:00:00.005Z",
         "data": {
             "request_id": run_id(1), "model": "acme/one", "status": "COMPLETED",
             "status_url": f"{link}/status", "response_url": link,

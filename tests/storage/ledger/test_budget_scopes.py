@@ -33,8 +33,7 @@ from fairlead.storage.ledger.budgets import (
     list_budgets,
 )
 from fairlead.storage.runs.batch import Written
-from fairlead.storage.runs.entries import write_entries
-from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement
+from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement, write_at
 from storage.plans import trace
 
 pytestmark = pytest.mark.req("A-03")
@@ -158,12 +157,12 @@ def test_budget_is_whole_again_in_its_next_period(paid: Books) -> None:
 
 
 def test_late_end_counts_in_no_later_period(paid: Books) -> None:
-    """A server whose clock is behind ends a run yesterday: the budget of today, already begun, stays as it is."""
+    """A run that ended yesterday is written today: the budget of today, already begun, stays as it is."""
     daily = give(paid, BudgetScope.WORKSPACE, period=BudgetPeriod.DAY)
     ask(paid, "a", 10)
     ask(paid, "b", 10, created_at=TOMORROW)
     paid.write(settlement("b", charge=10, finished_at=TOMORROW))
-    paid.write(settlement("a", charge=10))
+    paid.write(settlement("a", charge=10), now=TOMORROW)
     assert figures(paid, daily, TOMORROW) == (10, 0)
 
 
@@ -276,7 +275,7 @@ def test_workspace_without_budgets_costs_no_statement(paid: Books) -> None:
             [admission(run_id, key_id="key-1")],
             [settlement(run_id, booked=BookedRun(100, "key-1", "acme/one"))],
         ]
-        return " ".join(sql for each in entries for sql, _ in trace(paid, partial(_write, entries=each)))
+        return " ".join(sql for each in entries for sql, _ in trace(paid, partial(write_at, now=NOW, entries=each)))
 
     assert " budgets " not in f" {tables('a')} ".replace("workspaces.budgets", "").replace("\n", " ")
     give(paid, BudgetScope.WORKSPACE, 10**9)
@@ -286,13 +285,9 @@ def test_workspace_without_budgets_costs_no_statement(paid: Books) -> None:
 def test_budgets_are_found_by_their_targets(paid: Books) -> None:
     """No admission reads budgets of others, nor history."""
     give(paid, BudgetScope.WORKSPACE)
-    plans = trace(paid, partial(_write, entries=[admission("a", key_id="key-1")]))
+    plans = trace(paid, partial(write_at, entries=[admission("a", key_id="key-1")], now=NOW))
     (plan,) = [steps for sql, steps in plans if "FROM budgets" in sql.replace("\n", " ")]
     assert "uq_budgets_target_period" in plan or "Seq Scan on budgets" in plan  # PostgreSQL reads a page of few rows
-
-
-def _write(connection: Any, entries: list[Any]) -> None:
-    write_entries(connection, entries)
 
 
 _RUN = st.tuples(
@@ -324,12 +319,12 @@ def test_spending_never_passes_an_enforced_budget(
     async def serve(hold: int, key: str | None, model: str) -> None:
         run_id, key_id = new_id(), None if key is None else keys[key]
         entry = admission(run_id, hold, workspace_id=lab, key_id=key_id, model_id=model)
-        written: Written = await database.write(partial(write_entries, entries=[entry]))
+        written: Written = await database.write(partial(write_at, entries=[entry], now=NOW))
         assert all(row.held + row.spent <= row.budget.limit for row in await _all(database, lab))
         if written.verdicts[0] is None:
             booked = BookedRun(hold, key_id, model)
             end = settlement(run_id, hold * share // 100, workspace_id=lab, booked=booked)
-            await database.write(partial(write_entries, entries=[end]))
+            await database.write(partial(write_at, entries=[end], now=NOW))
             assert all(row.held + row.spent <= row.budget.limit for row in await _all(database, lab))
 
     async def serve_all() -> None:

@@ -11,7 +11,7 @@ from conftest import Run
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.faults import BudgetExceeded, InsufficientCredits, Unauthorized
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
-from fairlead.domain.runs.entries import Verdict
+from fairlead.domain.runs.entries import BookedRun, Verdict
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.workspaces import UnknownKeyError
 from fairlead.storage.db.database import Database
@@ -19,8 +19,7 @@ from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.budgets import change_key_budget, with_budgets
 from fairlead.storage.ledger.run_books import BudgetBook
 from fairlead.storage.runs.batch import Written
-from fairlead.storage.runs.entries import write_entries
-from storage.bookings import NOW, Books, admission, failure, new_key, redirection, settlement
+from storage.bookings import NOW, Books, admission, failure, new_key, redirection, settlement, write_at
 
 DAILY = Budget(100, BudgetPeriod.DAY)
 MONTHLY = Budget(100, BudgetPeriod.MONTH)
@@ -145,6 +144,33 @@ def test_hold_counts_in_the_next_period(paid: Books) -> None:
     assert ask(paid, "d", 40, TOMORROW) is None
 
 
+@pytest.mark.req("T-07")
+@pytest.mark.parametrize("budget", [DAILY, MONTHLY])
+def test_period_that_a_wrong_clock_began_is_given_up(paid: Books, budget: Budget) -> None:
+    """A clock that was ahead began a period that lies in the future: what was spent counts again, and is shown."""
+    give_key(paid, budget)
+    paid.write(admission("a", 60, key_id="key-1"), now=NEXT_MONTH)
+    paid.write(settlement("a", charge=60, booked=BookedRun(60, "key-1", "acme/one")), now=NEXT_MONTH)
+    shown = paid.do(lambda c: with_budgets(c, workspaces.list_keys(c), day_of(NOW)))
+    assert [row["spent"] for row in shown] == [60]
+    assert ask(paid, "b", 41) == refusal(60, 0, 41, budget.period.value)
+    assert ask(paid, "c", 40) is None
+    paid.write(settlement("c", charge=40, booked=BookedRun(40, "key-1", "acme/one")))
+    assert ask(paid, "d", 1) == refusal(100, 0, 1, budget.period.value)
+
+
+@pytest.mark.req("T-07")
+def test_end_just_after_midnight_counts_on_the_new_day(paid: Books) -> None:
+    """Clocks differ by a little: a run that ended in the next period is counted in both, in each of them once."""
+    midnight = TOMORROW - TOMORROW % DAY_MS
+    give_key(paid, DAILY)
+    ask(paid, "a", 60)
+    ended = settlement("a", charge=60, finished_at=midnight + 1, booked=BookedRun(60, "key-1", "acme/one"))
+    paid.write(ended, now=midnight - 1)
+    assert ask(paid, "b", 41, midnight - 1) == refusal(60, 0, 41, "day")
+    assert ask(paid, "c", 41, midnight + 1) == refusal(60, 0, 41, "day")
+
+
 def test_budget_of_one_key_does_not_refuse_another(paid: Books) -> None:
     """A budget is its key's alone; other keys, keys without one and tokens go on, and the holds of all are kept."""
     give_key(paid)
@@ -194,7 +220,7 @@ def test_concurrent_batches_share_a_budget(paid: Books, database: Database, run:
     admissions = [admission(f"run-{n}", 30, key_id="key-1") for n in range(8)]
 
     async def ask_at_once() -> list[Written]:
-        return await asyncio.gather(*(database.write(partial(write_entries, entries=[one])) for one in admissions))
+        return await asyncio.gather(*(database.write(partial(write_at, entries=[one], now=NOW)) for one in admissions))
 
     verdicts = [written.verdicts[0] for written in run(ask_at_once())]
     assert sorted(map(repr, verdicts)) == sorted(map(repr, [None] * 3 + [refusal(0, 90, 30)] * 5))

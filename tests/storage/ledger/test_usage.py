@@ -16,7 +16,7 @@ from storage.bookings import LAB, NOW, Books, admission, failure, new_key, settl
 
 ALL = tuple(Grouping)
 MIDNIGHT = NOW // DAY_MS * DAY_MS
-TODAY = datetime.date(2027, 1, 15)
+TODAY = datetime.date(2026, 1, 15)
 """The day of NOW."""
 _WRONG = "usage of a day differs from the runs that ended on it"
 
@@ -56,10 +56,10 @@ def test_usage_is_added_up_by_day_model_and_key(ended: Books) -> None:
     """Each day, model and key has a row of its own, in order; tokens come first, with no key."""
     one, two = (UsedKey(f"key-{n}", f"label of key-{n}", "flk_a…z") for n in (1, 2))
     assert read_usage(ended, *ALL) == [
-        Usage(1, 1, 50, "2027-01-15", "acme/one", None),
-        Usage(2, 2, 30, "2027-01-15", "acme/one", one),
-        Usage(1, 1, 40, "2027-01-15", "acme/one", two),
-        Usage(1, 1, 30, "2027-01-15", "acme/two", one),
+        Usage(1, 1, 50, "2026-01-15", "acme/one", None),
+        Usage(2, 2, 30, "2026-01-15", "acme/one", one),
+        Usage(1, 1, 40, "2026-01-15", "acme/one", two),
+        Usage(1, 1, 30, "2026-01-15", "acme/two", one),
     ]
 
 
@@ -67,8 +67,8 @@ def test_usage_is_grouped_only_as_asked(ended: Books) -> None:
     """What is not asked for is added up."""
     yesterday = TODAY - datetime.timedelta(days=1)
     assert read_usage(ended, Grouping.DAY, first=yesterday) == [
-        Usage(1, 0, 0, "2027-01-14"),
-        Usage(5, 5, 150, "2027-01-15"),
+        Usage(1, 0, 0, "2026-01-14"),
+        Usage(5, 5, 150, "2026-01-15"),
     ]
     assert read_usage(ended, Grouping.MODEL) == [
         Usage(4, 4, 120, model_id="acme/one"),
@@ -141,12 +141,12 @@ class TestAudit:
             "UPDATE usage_days SET runs = runs + 1 WHERE key_id = 'key-2'",
             "UPDATE usage_days SET succeeded = succeeded - 1 WHERE key_id = 'key-2'",
             "UPDATE usage_days SET charge = charge + 1 WHERE key_id = 'key-2'",
-            "UPDATE usage_days SET day = '2027-01-16' WHERE key_id = 'key-2'",
+            "UPDATE usage_days SET day = '2026-01-16' WHERE key_id = 'key-2'",
             "UPDATE usage_days SET key_id = 'key-3' WHERE key_id = 'key-2'",
             "UPDATE usage_days SET model_id = 'acme/three' WHERE key_id = 'key-2'",
             "UPDATE usage_days SET workspace_id = 'office' WHERE key_id = 'key-2'",
             "DELETE FROM usage_days WHERE key_id = 'key-2'",
-            "INSERT INTO usage_days VALUES ('lab-id', '2027-01-15', 'key-9', 'acme/one', 1, 1, 5)",
+            "INSERT INTO usage_days VALUES ('lab-id', '2026-01-15', 'key-9', 'acme/one', 1, 1, 5)",
             "UPDATE runs SET finished_at = finished_at - 86400000 WHERE id = 'd'",
             "UPDATE runs SET finished_at = NULL WHERE id = 'd'",
             "UPDATE runs SET charge = charge + 1 WHERE id = 'd'",

@@ -18,8 +18,7 @@ from fairlead.domain.runs.entries import (
 )
 from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage.runs import queue
-from fairlead.storage.runs.entries import write_entries
-from storage.bookings import LAB, NOW, SERVER, Books, admission, failure, kept_result, settlement
+from storage.bookings import LAB, NOW, SERVER, Books, admission, failure, kept_result, settlement, write_at
 
 pytestmark = pytest.mark.req("T-01")
 
@@ -41,9 +40,8 @@ def postponement(id_: str, pause_ms: int = 5_000, *, attempt: int = 1, **changes
 
 
 def released_at(books: Books, seconds: float, *entries: JournalEntry) -> list[str]:
-    """Write a batch some seconds from now, by SQLite's clock; the runs that it releases."""
-    at = NOW + round(seconds * 1000)
-    written = books.do(partial(write_entries, entries=entries, machine_ms=lambda: at))
+    """Write a batch some seconds from now; the runs that it releases."""
+    written = books.do(partial(write_at, entries=entries, now=NOW + round(seconds * 1000)))
     return [one.id for one in written.released]
 
 

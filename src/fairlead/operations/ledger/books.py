@@ -13,6 +13,7 @@ from fairlead.storage.ledger.archived_lines import with_archived
 from fairlead.storage.ledger.archives import end_of_archives
 from fairlead.storage.ledger.ledger import LedgerLine
 from fairlead.storage.runs import runs
+from fairlead.storage.work.table import database_time, machine_time
 
 __all__ = ["AuditReport", "ExportError", "LedgerLine", "audit", "entries", "export"]
 
@@ -36,11 +37,19 @@ class AuditReport(msgspec.Struct, frozen=True):
         return not self.disagreements
 
 
-async def audit(database: Database) -> AuditReport:
-    """Prove that every balance is the sum of its entries and every hold is settled or belongs to a live run."""
-    return await database.read(
-        lambda c: AuditReport(ledger.totals(c), ledger.disagreements(c), runs.lost_runs(c, _LOST_SHOWN))
-    )
+async def audit(database: Database, machine_ms: Callable[[], int] = machine_time) -> AuditReport:
+    """Prove that every balance is the sum of its entries and every hold is settled or belongs to a live run.
+
+    Nothing may have happened later than now, by the database's clock (T-07); `machine_ms` tells the time of this
+    machine.
+    """
+
+    def work(connection: Transaction) -> AuditReport:
+        wrong = ledger.disagreements(connection)
+        wrong += ledger.times_ahead(connection, database_time(connection, machine_ms()))
+        return AuditReport(ledger.totals(connection), wrong, runs.lost_runs(connection, _LOST_SHOWN))
+
+    return await database.read(work)
 
 
 async def entries(database: Database, workspace: str, limit: int) -> tuple[list[dict[str, object]], int | None]:

@@ -59,19 +59,19 @@ class ServerPresence:
     async def announce(self) -> None:
         """Renew this server's lease, and delete servers that were silent for long."""
         try:
-            now_ms = await self._database.write(self.announce_in)
+            now_ms, ahead = await self._database.write(self.announce_in)
         except DatabaseUnavailableError as error:
             self._renewed_at = None
             self._observe(DatabaseTrouble("announce", str(error)))
             return
         self._note_renewal(now_ms)
-        self._observe(ClockCompared((self._clock.now_ms() - now_ms) / 1000))
+        self._observe(ClockCompared(ahead))
 
-    def announce_in(self, connection: Transaction) -> int:
-        """The same, within a transaction; the time (ms) by the database's clock."""
-        now = database_time(connection, self._clock.now_ms())
+    def announce_in(self, connection: Transaction) -> tuple[int, float]:
+        """The same, within a transaction; the time (ms) by the database's clock, and how far ours is ahead (s)."""
+        now, ahead = compare_clocks(connection, self._clock)
         announce_server(connection, self.server_id, now, now - _FORGET_AFTER_MS, self._executes)
-        return now
+        return now, ahead
 
     @property
     def may_take_over(self) -> bool:
@@ -90,13 +90,13 @@ class ServerPresence:
         if self._alone:
             return now
         # A clock that was set since this server renewed its lease proves nothing about the others.
-        return now - self.silent_ms if now - self._renewed_at_ms < self.silent_ms else _NEVER
+        return now - self.silent_ms if abs(now - self._renewed_at_ms) < self.silent_ms else _NEVER
 
     def _note_renewal(self, now_ms: int) -> None:
         now = self._monotonic()
         is_next = (
             self._renewed_at is not None
-            and max((now - self._renewed_at) * 1000, now_ms - self._renewed_at_ms) < self.silent_ms
+            and max((now - self._renewed_at) * 1000, abs(now_ms - self._renewed_at_ms)) < self.silent_ms
         )
         if not is_next:
             self._unbroken_since = now
@@ -105,6 +105,10 @@ class ServerPresence:
 
 async def clock_ahead(database: Database, clock: Clock) -> float:
     """How many seconds this machine's clock is ahead of the database's; DatabaseUnavailableError."""
-    before = clock.now_ms()
-    now_ms = await database.read(lambda c: database_time(c, clock.now_ms()))
-    return ((before + clock.now_ms()) / 2 - now_ms) / 1000
+    _, ahead = await database.read(lambda c: compare_clocks(c, clock))
+    return ahead
+
+
+def compare_clocks(connection: Transaction, clock: Clock) -> tuple[int, float]:
+    """The time (ms) by the database's clock, and how many seconds this machine's is ahead of it."""
+    return clock.compare(lambda: database_time(connection, clock.now_ms()))

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from fairlead.domain.days import day_of
 from fairlead.domain.ledger.budgets import (
     BUDGETS_MAX,
     THRESHOLDS,
@@ -40,7 +41,7 @@ from fairlead.storage.accounts import workspaces as accounts
 from fairlead.storage.accounts.workspaces import UnknownKeyError
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.tables import api_keys, runs, usage_days, workspaces
-from fairlead.storage.work.table import in_state
+from fairlead.storage.work.table import AHEAD_MS, in_state
 
 
 class BudgetTakenError(Exception):
@@ -156,7 +157,7 @@ def find_budget(connection: Connection, workspace_id: str, budget_id: str, today
     """A budget of a workspace as it is today; None where the workspace has none of this id."""
     mine = budgets.c.id == budget_id, budgets.c.workspace_id == workspace_id
     row = connection.execute(select(budgets).where(*mine)).first()
-    return None if row is None else _record(row, today)
+    return None if row is None else _record(connection, row, today)
 
 
 def list_budgets(
@@ -166,7 +167,9 @@ def list_budgets(
     mine = select(budgets).where(budgets.c.workspace_id == workspace_id)
     if before is not None:
         mine = mine.where(budgets.c.id < before)
-    return [_record(row, today) for row in connection.execute(mine.order_by(budgets.c.id.desc()).limit(limit))]
+    return [
+        _record(connection, row, today) for row in connection.execute(mine.order_by(budgets.c.id.desc()).limit(limit))
+    ]
 
 
 def create_key(
@@ -254,7 +257,7 @@ def with_budgets(
     )
     oldest: dict[object, BudgetRecord] = {}
     for row in connection.execute(of_keys.order_by(budgets.c.created_at, budgets.c.id)):
-        oldest.setdefault(row.subject, _record(row, today))
+        oldest.setdefault(row.subject, _record(connection, row, today))
     found = []
     for key in keys:
         one = oldest.get(key["id"])
@@ -280,6 +283,18 @@ def change_team(connection: Connection, key_id: str, team: str | None, today: da
         counted = _count(connection, workspace_id, BudgetScope.TEAM, row.subject, period, today)
         connection.execute(update(budgets).where(budgets.c.id == row.id).values(counted))
     return True
+
+
+def lies_ahead(since: str, now: int) -> bool:
+    """Whether a period begins later than the time (ms) of the database's clock: a clock that was ahead began it."""
+    return since > day_of(now + AHEAD_MS).isoformat()
+
+
+def spent_since(connection: Connection, budget_id: str, since: str) -> int:
+    """What a budget has spent since a day, by the usage of its days."""
+    charges = select(func.coalesce(func.sum(usage_days.c.charge), 0)).select_from(budgets)
+    of_budget = budgets.c.id == budget_id, counts_against(usage_days), usage_days.c.day >= since
+    return int(connection.execute(charges.join(usage_days, and_(*of_budget))).scalar_one())
 
 
 def counts_against(table: Table) -> ColumnElement[bool]:
@@ -325,16 +340,19 @@ def _count(
     return {"since": since, "spent": spent, "held": held, "told_refusal": False}
 
 
-def _record(row: Row[*tuple[object, ...]], today: datetime.date) -> BudgetRecord:
+def _record(connection: Connection, row: Row[*tuple[object, ...]], today: datetime.date) -> BudgetRecord:
     """A budget on a day: where no run has ended since its period began, nothing is spent yet."""
     budget = Budget(row.amount, BudgetPeriod(row.period))
     since = period_start(budget.period, today).isoformat()
+    spent = row.spent if row.since == since else 0
+    if row.since > since:  # a clock that was ahead began a later period
+        spent = spent_since(connection, row.id, since)
     return BudgetRecord(
         id=row.id,
         scope=BudgetScope(row.scope),
         subject=row.subject,
         budget=budget,
-        spent=row.spent if row.since >= since else 0,
+        spent=spent,
         held=row.held,
         since=since,
         thresholds=msgspec.json.decode(row.thresholds, type=tuple[int, ...]),

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, Subquery, case, func, literal, or_, select, union_all
+from sqlalchemy import Column, ColumnElement, Connection, Select, Subquery, case, func, literal, or_, select, union_all
 
+from fairlead.domain.days import day_of
 from fairlead.domain.jobs.states import LIVE as LIVE_JOBS
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.ledger.books import COSTLY, EntryKind
@@ -12,14 +13,19 @@ from fairlead.domain.runs.states import LIVE, WAITING, RunState
 from fairlead.storage.accounts.storage_usage import wrong_usage
 from fairlead.storage.db.archive_tables import archive_sums, archives
 from fairlead.storage.db.budget_tables import budgets
-from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, runs, usage_days, workspaces
+from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, metadata, runs, usage_days, workspaces
 from fairlead.storage.ledger.archives import broken_records
 from fairlead.storage.ledger.budgets import counts_against
 from fairlead.storage.ledger.usage import NO_KEY, day_text
+from fairlead.storage.work.table import AHEAD_MS
 
 _CHECKS: Final[dict[str, list[tuple[str, str]]]] = {}
 """Each dialect's checks: to make and compile them takes longer than to prove the books of a small installation."""
 _DISAGREEMENTS_MAX: Final = 100
+_TIMES_TO_COME: Final = frozenset(
+    {"delete_at", "expires_at", "forget_at", "key_expires_at", "next_at", "result_expires_at"}
+)
+"""The columns with a time until which something waits or lasts."""
 _PAGE: Final = 1000
 _USAGE: Final = ("runs", "succeeded", "charge")
 
@@ -126,6 +132,32 @@ def disagreements(connection: Connection) -> list[dict[str, object]]:
     checks = _CHECKS.get(dialect) or _CHECKS.setdefault(dialect, _compiled_checks(connection))
     found = [{"check": name, **dict(row)} for name, sql in checks for row in connection.exec_driver_sql(sql).mappings()]
     return found + broken_records(connection)
+
+
+def times_ahead(connection: Connection, now: int) -> list[dict[str, object]]:
+    """The columns that record what has happened, and the latest of their times where it lies ahead of `now` (T-07).
+
+    `now` is the time (ms) by the database's clock; clocks of servers differ from it by a little.
+    """
+    found: list[dict[str, object]] = []
+    latest = now + AHEAD_MS
+    for columns in _recorded_times():
+        row = connection.execute(select(*(func.max(column) for column in columns))).one()
+        for column, last in zip(columns, row, strict=True):
+            if last is not None and last > (day_of(latest).isoformat() if isinstance(last, str) else latest):
+                name = f"{column.table.name}.{column.name}"
+                found.append({"check": "a time that lies ahead of the database's clock", "column": name, "last": last})
+    return found
+
+
+def _recorded_times() -> Iterator[Sequence[Column[int] | Column[str]]]:
+    """The columns of each table with times (ms) or days of what has happened."""
+    yield [usage_days.c.day]
+    yield [budgets.c.since]
+    for table in metadata.sorted_tables:
+        times = [column for column in table.c if column.name == "at" or column.name.endswith("_at")]
+        if recorded := [column for column in times if column.name not in _TIMES_TO_COME]:
+            yield recorded
 
 
 def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:

@@ -29,6 +29,7 @@ from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
 from fairlead.storage.db.tables import api_keys
 from fairlead.storage.ledger.alerts import NewAlert
+from fairlead.storage.ledger.budgets import lies_ahead, spent_since
 from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums
 
 _NO_USAGE: Final = UsageSums()
@@ -103,11 +104,12 @@ class _Row(msgspec.Struct):
     told_refusal: bool
     has_changed: bool = False
 
-    def turn(self, now: int) -> None:
-        """Begin the period of a time, where it is later than the period of `spent`."""
+    def turn(self, connection: Connection, now: int) -> None:
+        """Begin the period of a time, where it is later than the period of `spent`, or that one lies ahead (T-07)."""
         since = period_start(BudgetPeriod(self.period), day_of(now)).isoformat()
-        if since > self.since:
-            self.since, self.spent, self.told_refusal, self.has_changed = since, 0, False, True
+        if since > self.since or lies_ahead(self.since, now):
+            self.since, self.spent = since, spent_since(connection, self.id, since)
+            self.told_refusal, self.has_changed = False, True
 
     def figures(self, *, percent: int | None = None, needed: int | None = None) -> BudgetFigures:
         return BudgetFigures(
@@ -120,10 +122,10 @@ class BudgetBook:
 
     To be made under the lock of their workspaces, so that no other server admits runs meanwhile. `spending` are the
     subjects of the runs of workspaces that have a budget; nothing is looked up for others. `key_ids` are those of
-    admissions, None among them for runs without a key; `now` is in ms since 1970. `known` are rows of KEYS that were
-    already looked up under that lock. `revoked` are keys that were revoked since their callers were cached, which must
-    not spend any more. It `is_bounding` where there is any budget. `alerts` are those to be sent; `key_rows` and
-    `budget_rows` are the changed rows.
+    admissions, None among them for runs without a key; `now` (ms) is by the database's clock. `known` are rows of KEYS
+    that were already looked up under that lock. `revoked` are keys that were revoked since their callers were cached,
+    which must not spend any more. It `is_bounding` where there is any budget. `alerts` are those to be sent; `key_rows`
+    and `budget_rows` are the changed rows.
     """
 
     def __init__(
@@ -159,7 +161,7 @@ class BudgetBook:
         self._rows = defaultdict(list)
         for target, *found in _BUDGETS.run(connection, sorted(wanted)):
             row = _Row(*found)
-            row.turn(now)
+            row.turn(connection, now)
             self._rows[target].append(row)
 
     def refuse(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, at: int) -> Fault | None:
@@ -195,15 +197,13 @@ class BudgetBook:
     def end(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, charge: int, at: int) -> None:
         """A run has ended and was charged: an admission of the same batch is decided on that too.
 
-        A run that ended in a period which is over does not count: a budget for which another server has begun the next
-        period stays as it is.
+        A run that ended in a period which is over does not count.
         """
         self.hold(workspace_id, key_id, model_id, -hold)
         if not self._rows or not charge:
             return
         day = day_of(at).isoformat()
         for row in self._of(workspace_id, key_id, model_id):
-            row.turn(at)
             if day < row.since:
                 continue
             before, row.spent = row.spent, row.spent + charge

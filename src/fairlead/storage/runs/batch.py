@@ -1,6 +1,6 @@
 """What a batch of entries about runs turns into: its rows, gathered before any is written, and its outcome."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +16,6 @@ from fairlead.storage.runs.entry_statements import LockedRun, OfARun
 from fairlead.storage.runs.idempotency import KeyBook
 from fairlead.storage.work.changes import RowChanges
 from fairlead.storage.work.journal import WrittenWork
-from fairlead.storage.work.table import machine_time
 
 _Row: TypeAlias = tuple[object, ...]
 
@@ -37,9 +36,11 @@ class Batch(msgspec.Struct):
     `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
     workspaces the first of the queue waits until committed spend is released; no other run passes it. `runs` are those
     of the `undecided` entries (the others have ended their runs already), `claimed` the rows of those that are claimed
-    or taken over. Parked runs of a workspace are `held_back` until a time (ms), by their provider.
+    or taken over. Parked runs of a workspace are `held_back` until a time (ms), by their provider. `now` is the time
+    (ms) by the database's clock (T-07).
     """
 
+    now: int
     funds: dict[str, Funds]
     runs: dict[str, LockedRun]
     keys: KeyBook
@@ -61,11 +62,3 @@ class Batch(msgspec.Struct):
     ledger: list[_Row] = msgspec.field(default_factory=list)
     acts: list[tuple[Actor, Act, int]] = msgspec.field(default_factory=list)
     held_back: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    read_time: Callable[[], int] = machine_time
-    _now: int | None = None
-
-    def now(self) -> int:
-        """The time (ms) by the database's clock, which is asked once, and only where something waits for a time."""
-        if self._now is None:
-            self._now = self.read_time()
-        return self._now

@@ -50,7 +50,7 @@ from fairlead.storage.runs.entry_statements import ROWS, LockedRun, OfARun, id_o
 from fairlead.storage.runs.idempotency import FREE_KEY, KeyBook, look_up_keys
 from fairlead.storage.runs.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
 from fairlead.storage.work.journal import Journal
-from fairlead.storage.work.table import database_time, machine_time
+from fairlead.storage.work.table import machine_time
 
 # Constants for texts and members of enumerations: every run needs several, and looking them up is slow.
 _TEXT: Final = {one: one.value for one in RunState}
@@ -93,8 +93,7 @@ def write_entries(
             of_runs.append(entry)
         if type(entry) is not Acceptance:
             workspace_ids.add(entry.workspace_id)
-    batch = _begin(connection, workspace_ids, of_runs, admissions)
-    batch.read_time = lambda: database_time(connection, machine_ms())
+    batch = _begin(connection, workspace_ids, of_runs, admissions, machine_ms)
     verdicts: dict[int, Verdict] = {}
     for of_run in batch.undecided:
         verdicts[id(of_run)] = _go_on(batch, of_run)
@@ -113,7 +112,11 @@ def write_entries(
 
 
 def _begin(
-    connection: Connection, workspace_ids: Iterable[str], of_runs: Sequence[OfARun], admissions: Sequence[Admission]
+    connection: Connection,
+    workspace_ids: Iterable[str],
+    of_runs: Sequence[OfARun],
+    admissions: Sequence[Admission],
+    machine_ms: Callable[[], int],
 ) -> Batch:
     """Lock the workspaces, then read the runs of the entries and everything else on which they are decided.
 
@@ -122,14 +125,14 @@ def _begin(
     """
     funds: dict[str, Funds] = {}
     bounded: set[str] = set()
+    now = None
     for row in sql.LOCK_WORKSPACES.run(connection, sorted(workspace_ids)):
         # The struct is made by position, because a dozen figures by name would cost more than reading them.
-        funds[row[0]] = Funds(_BILLING[row[1]], *row[2:])
+        funds[row[0]], now = Funds(_BILLING[row[1]], *row[2:-1]), row[-1]
         if funds[row[0]].budgets:
             bounded.add(row[0])
-    claims, used_keys, key_ids, now = [], [], set(), 0
+    claims, used_keys, key_ids, now = [], [], set(), machine_ms() if now is None else now
     for admission in admissions:
-        now = max(now, admission.created_at)
         key_ids.add(admission.key_id)
         if admission.key is not None:
             used_keys.append(admission.key.id)
@@ -138,10 +141,10 @@ def _begin(
         if type(entry) is Claim or type(entry) is TakeOver:
             claims.append(entry.id)
         elif type(entry) is Redirection and entry.run_id in runs:
-            now = max(now, entry.at)
             key_ids.add(runs[entry.run_id].booked.key_id)
     spending = _spending(bounded, runs, of_runs, admissions) if bounded else ()
     batch = Batch(
+        now=now,
         funds=funds,
         runs=runs,
         keys=look_up_keys(connection, used_keys) if used_keys else KeyBook(),
@@ -280,7 +283,7 @@ def _postpone(batch: Batch, entry: Postponement, found: LockedRun) -> Verdict:
         return Superseded()
     if found.cancel_requested_at is not None:
         return CancelNoted(found.server_id)
-    until = batch.now() + entry.pause_ms
+    until = batch.now + entry.pause_ms
     batch.changes.add(found.id, sql.POSTPONE_RUN, _POSTPONED.value, until, int(entry.was_tried), *found.found)
     found.state = _POSTPONED.value
     batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].after_postponement(found.booked.hold)
@@ -310,12 +313,12 @@ def _release(connection: Connection, batch: Batch, workspace_id: str) -> None:
     runs that a lowered cap on committed spend no longer allows.
     """
     for provider, until in sorted(batch.held_back.get(workspace_id, {}).items()):
-        values = {"workspace": workspace_id, "of_provider": provider, "until": until, "now": batch.now()}
+        values = {"workspace": workspace_id, "of_provider": provider, "until": until, "now": batch.now}
         connection.execute(sql.HOLD_BACK, values)
     while (funds := batch.funds[workspace_id]).parked and funds.free_slots:
         most = _RELEASED_AT_ONCE if funds.free_slots == UNLIMITED else min(funds.free_slots, _RELEASED_AT_ONCE)
         released = []
-        for run_id, hold, pool in ROWS.oldest_parked(connection, workspace_id, most, _below(funds), batch.now()):
+        for run_id, hold, pool in ROWS.oldest_parked(connection, workspace_id, most, _below(funds), batch.now):
             if refuse_slot(funds, hold):
                 continue
             if refuse_commitment(funds, hold):

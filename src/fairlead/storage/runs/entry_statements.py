@@ -97,7 +97,8 @@ LOCK_WORKSPACES: Final = PreparedLookup(
         .where(one_of(workspaces.c.id))
         .order_by(workspaces.c.id)
         .with_for_update()
-    )
+    ),
+    with_time=True,
 )
 ROWS: Final = WorkRows(
     runs,

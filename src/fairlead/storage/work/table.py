@@ -22,7 +22,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    text,
     update,
 )
 
@@ -30,7 +29,7 @@ from fairlead.domain.runs.states import WORKING
 from fairlead.domain.work.entries import Released
 from fairlead.domain.work.pools import DEFAULT_POOL, WorkedPools
 from fairlead.storage.db.figures import DatabaseFigures, read_figures
-from fairlead.storage.db.statements import PreparedQuery, is_sqlite
+from fairlead.storage.db.statements import DATABASE_TIME, PreparedQuery, is_sqlite
 from fairlead.storage.db.tables import runs, servers, workspaces
 from fairlead.storage.work.released import ReleasedLookup
 
@@ -138,9 +137,12 @@ _COUNTED_MOST: Final = 10_000
 """How much released work of a pool is counted at most: counting more would cost more and tell nothing new."""
 _OTHER_POOLS_MOST: Final = 100
 """How many pools are looked at that no operator has named."""
-_DATABASE_TIME: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
+_DATABASE_TIME: Final = select(DATABASE_TIME)
+AHEAD_MS: Final = 60_000
+"""How far a stored time may lie ahead of the database's clock before it is distrusted (T-07)."""
 # Statements that servers run every second or two are made once.
 _SEEN: Final = update(servers).where(servers.c.id == bindparam("server")).values(seen_at=bindparam("now"))
+_SET_BACK: Final = update(servers).where(servers.c.seen_at > bindparam("ahead")).values(seen_at=bindparam("now"))
 _FORGET: Final = servers.delete().where(
     servers.c.seen_at < bindparam("before"),
     servers.c.id.not_in(select(runs.c.server_id).where(in_state(runs, WORKING))),
@@ -167,9 +169,13 @@ def silent_for_ms(connection: Connection, machine_ms: int) -> int | None:
 def announce_server(
     connection: Connection, server_id: str, now: int, forget_before: int, pools: WorkedPools = _USUAL_POOLS
 ) -> None:
-    """Renew the lease of a server on its work, and delete servers that were silent for long."""
+    """Renew the lease of a server on its work, and delete servers that were silent for long.
+
+    A lease that lies ahead was renewed by a clock that has been set back since: it begins again.
+    """
     if connection.execute(_SEEN, {"server": server_id, "now": now}).rowcount == 0:
         connection.execute(insert(servers).values(id=server_id, seen_at=now, pools=_encode(pools).decode()))
+    connection.execute(_SET_BACK, {"ahead": now + AHEAD_MS, "now": now})
     connection.execute(_FORGET, {"before": forget_before})
 
 
@@ -319,8 +325,8 @@ class WorkTable:
 
     def look(self, connection: Connection, server_id: str, machine_ms: int, timeout_ms: int, limit: int) -> FoundWork:
         """What has to be done, at most `limit` of each: one read, because servers ask every second."""
-        late = self.waiting_since(connection, machine_ms - timeout_ms, limit)
-        room = self.room(connection, limit, database_time(connection, machine_ms))
+        now = database_time(connection, machine_ms)
+        late, room = self.waiting_since(connection, now - timeout_ms, limit), self.room(connection, limit, now)
         return FoundWork(self.find_cancelled(connection, server_id), room, late)
 
     def waiting_since(self, connection: Connection, before: int, limit: int) -> Sequence[tuple[str, str]]:
