@@ -4,6 +4,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from fairlead.server.installation import lock_file_database, opened_database, pr
 from fairlead.server.setting_readers import database_url
 from fairlead.server.settings import Settings, read_settings
 from fairlead.storage.db.database import Database
-from fairlead.storage.db.migrate import HEAD, migrate
+from fairlead.storage.db.migrate import HEAD, migrate, stranded_servers
 from fairlead.storage.db.opening import file_of, open_database
 
 T = TypeVar("T")
@@ -48,20 +49,33 @@ def in_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) ->
 
 @click.command("migrate")
 @settings_option
+@click.option("--force", is_flag=True, help="Do not wait for servers whose calls fail from then on.")
 @json_option
-def migrate_command(settings: Settings, as_json: bool) -> None:
-    """Bring the database to the schema that this version needs, or create it. Safe to repeat."""
+def migrate_command(settings: Settings, force: bool, as_json: bool) -> None:
+    """Bring the database to the schema that this version needs, or create it. Safe to repeat.
 
-    async def work() -> str | None:
+    Refuses where servers are running that could not work with it.
+    """
+    silent_ms = int(settings.silent_server_seconds * 1000)
+
+    async def work() -> tuple[str | None, int]:
         opened = open_database(settings.database_url(), statement_seconds=None)  # building an index has no time limit
         try:
-            return await migrate(opened)
+            stranded = await opened.read(partial(stranded_servers, silent_ms=silent_ms)) if force else 0
+            return await migrate(opened, None if force else silent_ms), stranded
         finally:
             await opened.close()
 
     prepare_data(settings)
-    before = asyncio.run(work())
-    print_result({"before": before, "now": max(before or HEAD, HEAD)}, _outcome(before), as_json=as_json)
+    before, stranded = asyncio.run(work())
+    document = {"before": before, "now": max(before or HEAD, HEAD), "servers_stranded": stranded}
+    words = f"{_outcome(before)}{_warning(stranded)}"
+    print_result(document, words, as_json=as_json)
+
+
+def _warning(stranded: int) -> str:
+    """What has become of servers that cannot work with the database any more."""
+    return f" Servers that fail every call until they are replaced: {stranded}." if stranded else ""
 
 
 def _outcome(before: str | None) -> str:

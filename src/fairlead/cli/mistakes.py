@@ -40,7 +40,7 @@ from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.server.installation import DataDirectoryError, OldDatabaseError
 from fairlead.server.settings import BadSettingError
 from fairlead.storage.db.database import DatabaseUnavailableError
-from fairlead.storage.db.migrate import NewerDatabaseError
+from fairlead.storage.db.migrate import LiveServersError, NewerDatabaseError
 
 _LINES: Final[Mapping[type[Exception], str]] = {
     ArchiveFileError: "{}",
@@ -64,6 +64,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     CopyRefusedError: "{}",
     DataDirectoryError: "{}",
     DatabaseUnavailableError: "the database (--database or FAIRLEAD_DATABASE) cannot be used: {}",
+    LiveServersError: "{}",
     NewerDatabaseError: "{}",
     NameTakenError: "a workspace named {} exists already",
     NoBudgetError: "this key has no budget yet; give --budget as well",

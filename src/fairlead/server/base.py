@@ -156,7 +156,7 @@ async def ready_base(
     found = _partners(settings, observe, stack)
     _check_names(settings, found, observe)
     secret = master_secret(settings, make=has_api)
-    prompt_database, clock = await _ready_database(settings, meter, clock, stack)
+    prompt_database, clock = await _ready_database(settings, meter, clock, stack, alone=alone)
     first_keys = await _first_keys(settings, prompt_database, clock) if has_api else FirstKeys(None, None)
     database = prompt_database if alone else WaitingDatabase(prompt_database, settings.database_wait_seconds)
     await note_first_secret(database, secret)
@@ -266,7 +266,7 @@ def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> P
 
 
 async def _ready_database(
-    settings: Settings, meter: DatabaseMeter, clock: Clock, stack: AsyncExitStack
+    settings: Settings, meter: DatabaseMeter, clock: Clock, stack: AsyncExitStack, *, alone: bool
 ) -> tuple[Database, Clock]:
     """The database at the right schema, and the clock of all servers that share it (T-07): its own.
 
@@ -275,8 +275,8 @@ async def _ready_database(
     times = DatabaseTimes(meter.read.add, meter.write.add, meter.commit.add)
     database = open_database(settings.database_url(), times)
     stack.push_async_callback(database.close)
-    await migrate(database)
-    if file_of(settings.database_url()) is None:
+    await migrate(database, None if alone else int(settings.silent_server_seconds * 1000))
+    if not alone:
         clock = follow(clock)
         await clock_ahead(database, clock)
     return database, clock

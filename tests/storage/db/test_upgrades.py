@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -23,10 +24,13 @@ from fairlead.storage.db.migrate import (
     COMPATIBLE_FROM,
     HEAD,
     REVISION_TABLE,
+    LiveServersError,
     NewerDatabaseError,
     migrate,
     schema_state,
+    stranded_servers,
 )
+from fairlead.storage.work.table import announce_server
 from servers import ServerFailedError, serving
 
 _FIRST: Final = "0024"
@@ -243,3 +247,97 @@ def test_database_that_a_later_version_has_taken_from_is_refused(
     seen, tables = asyncio.run(state())
     assert (seen.revision, seen.compatible_from) == ("9999", "9990")
     assert "runs" in tables
+
+
+def _with_servers(connection: Connection, revision: str, *seconds_ago: float) -> None:
+    """Make the tables of a revision before there were two tables for it, with servers that were seen so long ago."""
+    _upgrade_to(connection, revision)
+    if revision <= _FIRST:
+        connection.execute(text(f"ALTER TABLE {REVISION_TABLE} RENAME TO {COMPATIBILITY_TABLE}"))
+    now = time.time_ns() // 1_000_000
+    for number, seconds in enumerate(seconds_ago):
+        values = {"id": f"server-{number}", "at": now - int(seconds * 1000)}
+        connection.execute(text("INSERT INTO servers (id, seen_at) VALUES (:id, :at)"), values)
+
+
+async def _upgraded(url: str, silent_ms: int | None, revision: str, *seconds_ago: float) -> str | None:
+    async with opened_database(url) as database:
+        await database.write(lambda c: _with_servers(c, revision, *seconds_ago))
+        try:
+            await migrate(database, silent_ms)
+        finally:
+            state = await database.read(schema_state)
+        return state.revision
+
+
+@pytest.mark.req("T-08")
+def test_database_is_not_upgraded_under_servers_that_could_not_go_on(empty_database_url: str) -> None:
+    """A server of 0023 works with no later revision: the upgrade says so, and changes nothing."""
+    with pytest.raises(LiveServersError, match=f"1 of the servers .* before {COMPATIBLE_FROM}.*Nothing was changed"):
+        asyncio.run(_upgraded(empty_database_url, 500, "0023", -60, 900))
+
+    async def revision() -> Any:
+        async with opened_database(empty_database_url) as database:
+            return (await database.read(schema_state)).revision
+
+    assert asyncio.run(revision()) == "0023"
+
+
+@pytest.mark.req("T-08")
+@pytest.mark.parametrize(
+    ("silent_ms", "revision", "seconds_ago"),
+    [
+        pytest.param(500, "0023", 0, id="a server that has just been stopped"),
+        pytest.param(60_000, "0023", 61, id="one that fell silent"),
+        pytest.param(None, "0023", 0, id="nobody asks"),
+        pytest.param(60_000, "0024", 0, id="one that goes on"),
+        pytest.param(60_000, "0031", 0, id="one that does not say so"),
+    ],
+)
+def test_database_is_upgraded_where_every_server_goes_on(
+    empty_database_url: str, silent_ms: int | None, revision: str, seconds_ago: float
+) -> None:
+    """What is silent is waited for, and what has only been added to breaks nobody."""
+    assert asyncio.run(_upgraded(empty_database_url, silent_ms, revision, seconds_ago)) == HEAD
+
+
+@pytest.mark.req("T-08")
+def test_server_says_for_which_tables_it_was_made(database_url: str) -> None:
+    """On a database that may be of an old version, one that says so is known to go on, and another is not."""
+
+    async def stranded() -> tuple[int, int]:
+        async with opened_database(database_url) as database:
+            now = time.time_ns() // 1_000_000
+            await database.write(partial(announce_server, server_id="server-1", now=now, forget_before=0))
+            of_this = await database.read(partial(stranded_servers, silent_ms=60_000))
+            await database.write(lambda c: c.execute(text("UPDATE servers SET revision = NULL")).close())
+            return of_this, await database.read(partial(stranded_servers, silent_ms=60_000))
+
+    for table in (REVISION_TABLE, COMPATIBILITY_TABLE):
+        _at(database_url, table, "0023")
+    assert asyncio.run(stranded()) == (0, 1)
+
+
+@pytest.mark.req("T-08")
+def test_command_says_what_force_does(
+    postgres: Postgres, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it one line says what to do; with it how many servers fail from then on."""
+    name = postgres.create_bare()
+
+    async def fill() -> None:
+        async with opened_database(postgres.url(name)) as database:
+            await database.write(lambda c: _with_servers(c, "0023", -60))
+
+    asyncio.run(fill())
+    monkeypatch.setenv("FAIRLEAD_SILENT_SERVER_SECONDS", "2")
+    words = ["fairlead", "migrate", "--data", str(tmp_path / "data"), "--database", postgres.url(name)]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert (said.count("\n"), "fairlead migrate --force" in said) == (1, True)
+    done = CliRunner().invoke(commands, [*words[1:], "--force"])
+    assert "Servers that fail every call until they are replaced: 1." in done.output
+    postgres.drop(name)

@@ -4,6 +4,7 @@ Alembic is imported only when there is something to do: it costs a third of the 
 """
 
 import asyncio
+import time
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,8 +14,9 @@ from sqlalchemy import Connection, func, inspect, select, text
 
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.db.schema import make_document_triggers, make_triggers, metadata
+from fairlead.storage.db.statements import DATABASE_TIME, is_sqlite
 
-HEAD: Final = "0028"
+HEAD: Final = "0031"
 """The revision of the tables in `tables.py` and `schema.py`; a test fails when the folder of revisions disagrees."""
 COMPATIBLE_FROM: Final = "0024"
 """The oldest revision whose servers work with the tables of HEAD: what came since has only added to them.
@@ -33,6 +35,8 @@ gives a table up only after that second.
 """
 _PAUSE_SECONDS: Final = 0.3
 """The pause between two attempts, in which waiting servers go on."""
+_LOOK_SECONDS: Final = 0.5
+"""The pause between two looks at servers that were stopped, or should be."""
 
 REVISION_TABLE: Final = "schema_revision"
 """The table with the revision of a database; Alembic writes it."""
@@ -43,6 +47,17 @@ revision that they work with."""
 
 class NewerDatabaseError(Exception):
     """A later version has taken away from the database what this version needs; the text says what to do."""
+
+
+class LiveServersError(Exception):
+    """Servers are running that could not use the tables of HEAD (T-08); the text says how many and what to do."""
+
+    def __init__(self, servers: int) -> None:
+        super().__init__(
+            f"{servers} of the servers that use the database are of versions before {COMPATIBLE_FROM}, which cannot"
+            f" work with it at {HEAD}: stop them and try again. `fairlead migrate --force` does not wait for that, and then"
+            " all their calls fail until they are replaced. Nothing was changed"
+        )
 
 
 class SchemaState(msgspec.Struct, frozen=True):
@@ -84,10 +99,11 @@ def schema_state(connection: Connection) -> SchemaState:
     return SchemaState(revision or compatible_from, compatible_from or revision)  # up to 0024 there was one table
 
 
-def upgrade(connection: Connection, lock_ms: int = _LOCK_MS[0]) -> str | None:
+def upgrade(connection: Connection, lock_ms: int = _LOCK_MS[0], silent_ms: int | None = None) -> str | None:
     """Bring a database to HEAD and return the revision it was at. Doing it again changes nothing.
 
     One that a later version has only added to stays as it is; NewerDatabaseError for any other that is newer.
+    LiveServersError for servers that were seen within `silent_ms` and could not go on; None asks for none.
     """
     state = schema_state(connection)
     if not state.is_usable and connection.dialect.name == "postgresql":
@@ -98,8 +114,29 @@ def upgrade(connection: Connection, lock_ms: int = _LOCK_MS[0]) -> str | None:
     if state.revision is None:
         _make(connection)
     elif not state.is_usable:
+        if silent_ms is not None and (servers := stranded_servers(connection, silent_ms)):
+            raise LiveServersError(servers)
         run_revisions(connection, lock_ms)
     return state.revision
+
+
+def stranded_servers(connection: Connection, silent_ms: int) -> int:
+    """How many servers that were seen within so many milliseconds could not work with the tables of HEAD.
+
+    A server works with the tables that its version was made for, and with all that have only been added to since. One
+    that does not say for which it was made works at least with the database as it is.
+    """
+    state, tables = schema_state(connection), inspect(connection)
+    if state.compatible_from is None or state.is_usable or not tables.has_table("servers"):
+        return 0
+    has_revision = any(column["name"] == "revision" for column in tables.get_columns("servers"))
+    revision = "coalesce(revision, :oldest)" if has_revision else ":oldest"
+    now = (
+        time.time_ns() // 1_000_000 if is_sqlite(connection) else connection.execute(select(DATABASE_TIME)).scalar_one()
+    )
+    stranded = text(f"SELECT count(*) FROM servers WHERE seen_at > :since AND {revision} < :needed")  # noqa: S608 -- names of ours
+    values = {"since": now - silent_ms, "oldest": state.compatible_from, "needed": COMPATIBLE_FROM}
+    return int(connection.execute(stranded, values).scalar_one())
 
 
 def _make(connection: Connection) -> None:
@@ -111,19 +148,34 @@ def _make(connection: Connection) -> None:
     _write_version(connection, COMPATIBILITY_TABLE, COMPATIBLE_FROM)
 
 
-async def migrate(database: Database) -> str | None:
+async def migrate(database: Database, silent_ms: int | None = None) -> str | None:
     """Bring a database to HEAD in one transaction, and return the revision it was at; NewerDatabaseError.
 
-    Servers may be using it. DatabaseUnavailableError where they, or others, hold its tables all the time.
+    Servers may be using it. DatabaseUnavailableError where they, or others, hold its tables all the time;
+    LiveServersError where some of them could not go on, unless `silent_ms` is None. One that was stopped a moment ago
+    looks alive for that long, and is waited for.
     """
+    if silent_ms is None:
+        return await _migrate(database, None)
+    until = time.monotonic() + silent_ms / 1000
+    while True:
+        try:
+            return await _migrate(database, silent_ms)
+        except LiveServersError:
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _migrate(database: Database, silent_ms: int | None) -> str | None:
     for lock_ms in _LOCK_MS[:-1]:
         try:
-            return await database.write(partial(upgrade, lock_ms=lock_ms))
+            return await database.write(partial(upgrade, lock_ms=lock_ms, silent_ms=silent_ms))
         except DatabaseUnavailableError as error:
             if not error.is_repeatable:
                 raise
         await asyncio.sleep(_PAUSE_SECONDS)
-    return await database.write(partial(upgrade, lock_ms=_LOCK_MS[-1]))
+    return await database.write(partial(upgrade, lock_ms=_LOCK_MS[-1], silent_ms=silent_ms))
 
 
 def run_revisions(connection: Connection, lock_ms: int = _LOCK_MS[0]) -> None:

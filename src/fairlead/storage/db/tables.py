@@ -129,6 +129,11 @@ servers = Table(
         Text,
         comment="JSON, its pools by kind of work; null where it is of a version without pools",
     ),
+    Column(
+        "revision",
+        String(32),
+        comment="of the tables that its version was made for; null where it is of a version before 0031",
+    ),
 )
 
 runs = Table(

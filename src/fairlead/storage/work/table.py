@@ -29,6 +29,7 @@ from fairlead.domain.runs.states import WORKING
 from fairlead.domain.work.entries import Released
 from fairlead.domain.work.pools import DEFAULT_POOL, WorkedPools
 from fairlead.storage.db.figures import DatabaseFigures, read_figures
+from fairlead.storage.db.migrate import HEAD
 from fairlead.storage.db.statements import DATABASE_TIME, PreparedQuery, is_sqlite
 from fairlead.storage.db.tables import runs, servers, workspaces
 from fairlead.storage.work.released import ReleasedLookup
@@ -174,7 +175,9 @@ def announce_server(
     A lease that lies ahead was renewed by a clock that has been set back since: it begins again.
     """
     if connection.execute(_SEEN, {"server": server_id, "now": now}).rowcount == 0:
-        connection.execute(insert(servers).values(id=server_id, seen_at=now, pools=_encode(pools).decode()))
+        connection.execute(
+            insert(servers).values(id=server_id, seen_at=now, pools=_encode(pools).decode(), revision=HEAD)
+        )
     connection.execute(_SET_BACK, {"ahead": now + AHEAD_MS, "now": now})
     connection.execute(_FORGET, {"before": forget_before})
 
