@@ -46,7 +46,8 @@ def test_member_is_made_changed_and_deleted_by_command(where: tuple[str, ...]) -
     """A key is shown once; what is done is in the log under the name of the system's user."""
     made = command("members", "create", _EMAIL, "--name", "Ada", "--json", *where)
     assert made["key"].startswith("flp_")
-    command("members", "set", _EMAIL, "--name", "Ada King", "--operator", *where)
+    assert "UnprovenAddressError" in _refusal_of("members", "set", _EMAIL, "--operator", *where)
+    command("members", "set", _EMAIL, "--name", "Ada King", "--operator", "--unproven", *where)
     assert (_members(where)[_EMAIL]["name"], _members(where)[_EMAIL]["is_operator"]) == ("Ada King", True)
     second = command("members", "key", _EMAIL, "--label", "laptop", "--json", *where)
     assert {row["id"] for row in command("members", "keys", _EMAIL, "--json", *where)} == {made["id"], second["id"]}
@@ -62,18 +63,34 @@ def test_member_is_made_changed_and_deleted_by_command(where: tuple[str, ...]) -
     assert log[-1]["actor"] == "server server"
 
 
-@pytest.mark.req("A-01")
+@pytest.mark.req("A-01", "T-04")
 def test_role_is_given_and_taken_by_command(where: tuple[str, ...]) -> None:
-    """Who is not a member yet is made one; who is one gets no further key."""
-    first = command("members", "invite", "default", _EMAIL, "--role", "viewer", "--json", *where)
-    again = command("members", "invite", "default", _EMAIL.upper(), "--role", "owner", "--json", *where)
-    assert (first["key"] is None, again["key"], again["id"]) == (False, None, first["id"])
+    """An address that nobody has proven gets one only where the command says so."""
+    command("members", "create", _EMAIL, "--name", "Ada", *where)
+    assert "UnprovenAddressError" in _refusal_of("members", "grant", "default", _EMAIL, *where)
+    command("members", "grant", "default", _EMAIL.upper(), "--role", "owner", "--unproven", *where)
     assert _members(where)[_EMAIL]["roles"] == {"default": "owner"}
+    assert [row["email"] for row in command("members", "list", "--unproven", "--json", *where)] == [_EMAIL]
     command("members", "remove", "default", _EMAIL, *where)
     assert _members(where)[_EMAIL]["roles"] == {}
     assert "UnknownMemberError" in _refusal_of("members", "remove", "default", _EMAIL, *where)
     log = command("members", "log", "--workspace", "default", "--json", *where)
-    assert [row["action"] for row in log][:3] == ["membership.deleted", "membership.created", "membership.created"]
+    assert [row["action"] for row in log][:2] == ["membership.deleted", "membership.created"]
+
+
+@pytest.mark.req("T-04")
+def test_person_is_invited_by_command(where: tuple[str, ...]) -> None:
+    """The link is printed, and makes nobody a member before it is accepted; another one takes its place."""
+    first = command("members", "invite", "default", _EMAIL, "--role", "viewer", "--json", *where)
+    again = command("members", "invite", "default", _EMAIL, "--role", "owner", "--json", *where)
+    assert "#invitation=" in first["link"]
+    assert first["link"] != again["link"]
+    assert _EMAIL not in _members(where)
+    (listed,) = command("members", "invitations", "default", "--json", *where)
+    assert (listed["id"], listed["role"], listed["is_mailed"]) == (again["id"], "owner", False)
+    command("members", "withdraw", "default", again["id"], *where)
+    assert command("members", "invitations", "default", "--json", *where) == []
+    assert "UnknownInvitationError" in _refusal_of("members", "withdraw", "default", again["id"], *where)
 
 
 @pytest.mark.req("A-01")

@@ -1,11 +1,13 @@
 """Servers, partners, callers and catalogs for the tests of operations."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiosmtpd.smtp import SMTP
 
 from conftest import Run
 from fairlead.domain.accounts.callers import Billing, Caller
@@ -14,6 +16,7 @@ from fairlead.operations.accounts.authenticate import ApiKey
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace, credit
 from fairlead.storage.db.database import Database
+from operations.letters import Letters
 from operations.servers import DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
 from storage.bookings import Books
 
@@ -100,3 +103,17 @@ def new_caller(server: Server, run: Run) -> Callable[..., Caller]:
 def caller(new_caller: Callable[..., Caller]) -> Caller:
     """Return a caller whose prepaid workspace has one dollar."""
     return new_caller()
+
+
+@pytest.fixture
+def letters(run: Run) -> Iterator[Letters]:
+    """Return the letters of a mail server that listens."""
+    taken = Letters()
+
+    async def listen() -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(lambda: SMTP(taken), "127.0.0.1", 0)
+
+    server = run(listen())
+    taken.port = server.sockets[0].getsockname()[1]
+    yield taken
+    server.close()

@@ -3,6 +3,7 @@
 from typing import Final
 
 import click
+import msgspec
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
@@ -11,18 +12,26 @@ from fairlead.domain.accounts.rights import Role
 from fairlead.operations.accounts import audit_log
 from fairlead.operations.accounts import members as operations
 from fairlead.operations.accounts.audit_log import AuditEntry, AuditFilter, shell_actor
+from fairlead.operations.accounts.invitations import IssuedInvitation
 from fairlead.operations.accounts.keys import IssuedKey
-from fairlead.operations.accounts.members import Invited, Member, NewPerson
+from fairlead.operations.accounts.members import Member, NewPerson
 from fairlead.operations.accounts.workspaces import find_workspace
+from fairlead.server.posting import invitations_of, mailer_of
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 
-_COLUMNS: Final = ("id", "name", "email", "is_operator", "roles", "created_at")
+_COLUMNS: Final = ("id", "name", "email", "is_operator", "is_unproven", "roles", "created_at")
 _KEY_COLUMNS: Final = ("id", "hint", "label", "created_at")
+_INVITATION_COLUMNS: Final = ("id", "email", "role", "is_mailed", "inviter", "created_at", "expires_at")
 _LOG_COLUMNS: Final = ("at", "actor", "action", "workspace", "target", "detail", "address")
 _LISTED_MAX: Final = 10_000
 _ROLES: Final = click.Choice([Role.OWNER.value, Role.MEMBER.value, Role.VIEWER.value])
 _NOBODY: Final = "There are no members; `fairlead serve` makes an operator when it starts."
+
+
+_unproven_option: Final = click.option(
+    "--unproven", is_flag=True, help="Also where nobody has proven to hold the member's address."
+)
 
 
 @click.group()
@@ -34,11 +43,12 @@ def members() -> None:
 
 
 @members.command("list")
+@click.option("--unproven", is_flag=True, help="Only those whose address nobody has proven to hold.")
 @settings_option
 @json_option
-def list_command(settings: Settings, as_json: bool) -> None:
+def list_command(*, unproven: bool, settings: Settings, as_json: bool) -> None:
     """List members with their roles, by age."""
-    found = in_database(settings, lambda opened: operations.list_members(opened, None, _LISTED_MAX))
+    found = in_database(settings, lambda opened: operations.list_members(opened, None, _LISTED_MAX, unproven=unproven))
     print_rows([_row(one) for one in found], _COLUMNS, as_json=as_json, empty=_NOBODY)
 
 
@@ -46,14 +56,15 @@ def list_command(settings: Settings, as_json: bool) -> None:
 @click.argument("email")
 @click.option("--name", required=True, help="What the person is called.")
 @click.option("--operator", is_flag=True, help="Make the member an operator of the installation.")
+@_unproven_option
 @settings_option
 @json_option
-def create(email: str, name: str, *, operator: bool, settings: Settings, as_json: bool) -> None:
+def create(email: str, name: str, *, operator: bool, unproven: bool, settings: Settings, as_json: bool) -> None:
     """Make a member with a key, which is shown this once."""
 
     async def work(database: Database) -> IssuedKey:
         by, clock = shell_actor(), Clock()
-        made = await operations.create_member(database, NewPerson(name, email, operator), by, clock)
+        made = await operations.create_member(database, NewPerson(name, email, operator), by, clock, unproven=unproven)
         return await operations.issue_personal_key(database, made.id, "first key", by, clock)
 
     _print_key(in_database(settings, work), as_json=as_json)
@@ -64,14 +75,20 @@ def create(email: str, name: str, *, operator: bool, settings: Settings, as_json
 @click.option("--name", help="What the person is called.")
 @click.option("--email", help="Another e-mail address.")
 @click.option("--operator/--no-operator", default=None, help="Whether it operates the installation.")
+@_unproven_option
 @settings_option
-def set_command(member: str, name: str | None, email: str | None, *, operator: bool | None, settings: Settings) -> None:
+def set_command(
+    member: str, name: str | None, email: str | None, *, operator: bool | None, unproven: bool, settings: Settings
+) -> None:
     """Change a member. The last operator stays one."""
     given = {"name": name, "email": email, "is_operator": operator}
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:
         raise click.UsageError("give --name, --email or --operator")
-    in_database(settings, lambda opened: operations.change_member(opened, member, changes, shell_actor(), Clock()))
+    in_database(
+        settings,
+        lambda opened: operations.change_member(opened, member, changes, shell_actor(), Clock(), unproven=unproven),
+    )
     click.echo(f"Changed {member}.")
 
 
@@ -132,21 +149,73 @@ def revoke(member: str, key_id: str, settings: Settings) -> None:
 @members.command()
 @click.argument("workspace")
 @click.argument("email")
-@click.option("--role", type=_ROLES, default=Role.MEMBER.value, show_default=True, help="What it is there.")
-@click.option("--name", help="What the person is called; the e-mail address unless it is given.")
+@click.option("--role", type=_ROLES, default=Role.MEMBER.value, show_default=True, help="What it is to be there.")
+@click.option("--by-hand", is_flag=True, help="Print the link, also where it could be mailed.")
 @settings_option
 @json_option
-def invite(workspace: str, email: str, role: str, name: str | None, settings: Settings, as_json: bool) -> None:
-    """Give a person a role in WORKSPACE. Who is not a member yet becomes one, with a key that is shown this once."""
+def invite(workspace: str, email: str, role: str, *, by_hand: bool, settings: Settings, as_json: bool) -> None:
+    """Invite a person to WORKSPACE, by a link that can be accepted once; it is printed unless it is mailed."""
 
-    async def work(database: Database) -> Invited:
-        workspace_id, person = await find_workspace(database, workspace), NewPerson(name or email, email)
-        return await operations.invite(database, workspace_id, person, Role(role), shell_actor(), Clock())
+    async def work(database: Database) -> IssuedInvitation:
+        invitations = invitations_of(settings, database, Clock(), mailer_of(settings))
+        found = await find_workspace(database, workspace)
+        base_url = settings.public_base_url or f"http://localhost:{settings.port}"
+        return await invitations.invite(
+            (found, workspace), email, Role(role), shell_actor(), base_url=base_url, by_hand=by_hand
+        )
 
-    invited = in_database(settings, work)
-    secret = None if invited.key is None else invited.key.text
-    words = f"{email} is {role} of {workspace} now." + (f" The key: {secret}" if secret else "")
-    print_result({"id": invited.member.id, "key": secret}, words, as_json=as_json)
+    issued = in_database(settings, work)
+    words = f"Mailed to {email}." if issued.link is None else issued.link
+    print_result({"id": issued.record.id, "link": issued.link}, words, as_json=as_json)
+
+
+@members.command()
+@click.argument("workspace")
+@settings_option
+@json_option
+def invitations(workspace: str, settings: Settings, as_json: bool) -> None:
+    """List the invitations to WORKSPACE that can be accepted."""
+
+    async def work(database: Database) -> list[dict[str, object]]:
+        known = invitations_of(settings, database, Clock(), None)
+        found = await known.list_open(await find_workspace(database, workspace), None, _LISTED_MAX)
+        return [with_times(msgspec.structs.asdict(one), "created_at", "expires_at") for one in found]
+
+    print_rows(in_database(settings, work), _INVITATION_COLUMNS, as_json=as_json, empty="There are no invitations.")
+
+
+@members.command()
+@click.argument("workspace")
+@click.argument("invitation_id")
+@settings_option
+def withdraw(workspace: str, invitation_id: str, settings: Settings) -> None:
+    """Withdraw an invitation to WORKSPACE, by its id: its link leads nowhere from now on."""
+
+    async def work(database: Database) -> None:
+        known = invitations_of(settings, database, Clock(), None)
+        await known.withdraw(await find_workspace(database, workspace), invitation_id, shell_actor())
+
+    in_database(settings, work)
+    click.echo(f"Withdrew {invitation_id}.")
+
+
+@members.command()
+@click.argument("workspace")
+@click.argument("member")
+@click.option("--role", type=_ROLES, default=Role.MEMBER.value, show_default=True, help="What it is there.")
+@_unproven_option
+@settings_option
+def grant(workspace: str, member: str, role: str, *, unproven: bool, settings: Settings) -> None:
+    """Give a member a role in WORKSPACE at once, without an invitation."""
+
+    async def work(database: Database) -> None:
+        workspace_id = await find_workspace(database, workspace)
+        await operations.grant_role(
+            database, workspace_id, member, Role(role), shell_actor(), Clock(), unproven=unproven
+        )
+
+    in_database(settings, work)
+    click.echo(f"{member} is {role} of {workspace} now.")
 
 
 @members.command()
@@ -184,6 +253,7 @@ def log(workspace: str | None, limit: int, settings: Settings, as_json: bool) ->
 def _row(member: Member) -> dict[str, object]:
     roles = {one.workspace: one.role.value for one in member.memberships}
     row = {"id": member.id, "name": member.name, "email": member.email, "is_operator": member.is_operator}
+    row["is_unproven"] = member.is_unproven
     return with_times({**row, "roles": roles, "created_at": member.created_at}, "created_at")
 
 

@@ -11,6 +11,11 @@ from fairlead.domain.ledger.budgets import NoBudgetError
 from fairlead.domain.ledger.money import NotAnAmountError
 from fairlead.domain.ledger.usage import BadUsageQueryError
 from fairlead.observing.traces import TracesUnavailableError
+from fairlead.operations.accounts.invitations import (
+    NotMailedError,
+    TooManyInvitationsError,
+    UnknownInvitationError,
+)
 from fairlead.operations.accounts.keys import UnknownKeyError
 from fairlead.operations.accounts.members import (
     BadMemberError,
@@ -19,6 +24,7 @@ from fairlead.operations.accounts.members import (
     TooManyKeysError,
     UnknownMemberError,
     UnknownPersonalKeyError,
+    UnprovenAddressError,
 )
 from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
 from fairlead.operations.accounts.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
@@ -60,6 +66,10 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     LastOperatorError: "this is the last operator: make another member one first",
     TooManyKeysError: "the member has as many keys as there may be; revoke one first",
     UnknownMemberError: "there is no member {}, or none there; `fairlead members list` shows them",
+    NotMailedError: "the mail server has not taken the invitation: {}; try again, or add --by-hand",
+    TooManyInvitationsError: "the workspace has {} open invitations, as many as it may; withdraw some first",
+    UnknownInvitationError: "there is no such invitation; `fairlead members invitations` shows them",
+    UnprovenAddressError: "nobody has proven to hold the address {}: whoever has its keys gets this; add --unproven",
     UnknownPersonalKeyError: "the member has no key {}; `fairlead members keys` shows them",
     CopyRefusedError: "{}",
     DataDirectoryError: "{}",

@@ -15,18 +15,20 @@ from fairlead.api.admin.installation import InstallationHandlers, SettingShown
 from fairlead.api.admin.jobs import JobHandlers
 from fairlead.api.admin.keys import KeyHandlers
 from fairlead.api.admin.ledger import LedgerHandlers
-from fairlead.api.admin.members import MemberHandlers
-from fairlead.api.admin.oidc import START, OidcHandlers
+from fairlead.api.admin.people.invitations import InvitationHandlers
+from fairlead.api.admin.people.members import MemberHandlers
+from fairlead.api.admin.people.oidc import START, OidcHandlers
+from fairlead.api.admin.people.sessions import SessionHandlers
 from fairlead.api.admin.rate_limits import RateLimitHandlers
 from fairlead.api.admin.registry import RegistryHandlers
 from fairlead.api.admin.runs import RunHandlers
-from fairlead.api.admin.sessions import SessionHandlers
 from fairlead.api.admin.upkeep import UpkeepHandlers
 from fairlead.api.admin.workspaces import WorkspaceHandlers
 from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
 from fairlead.identity.oidc import OidcClient, OidcProvider
 from fairlead.identity.sealing import Sealer
+from fairlead.operations.accounts.invitations import AcceptingInvitations
 from fairlead.operations.accounts.request_limits import RequestLimits
 from fairlead.operations.accounts.sessions import Sessions
 from fairlead.operations.accounts.single_sign_on import SingleSignOn
@@ -39,6 +41,7 @@ from fairlead.operations.runs.results import Results
 from fairlead.server.base import Base, Jobs, credential_reader, header_names
 from fairlead.server.installation import secret_rotation, tiers_of, workspace_grace_ms
 from fairlead.server.messaging import publish_changed_workspace
+from fairlead.server.posting import invitations_of
 from fairlead.server.runs import Runs
 from fairlead.server.settings import SETTINGS, BadSettingError, Settings
 
@@ -47,6 +50,9 @@ _LOGINS: Final = (Quota(Span.MINUTE, 10), Quota(Span.DAY, 500))
 
 A key has 256 random bits, so this bounds the load that a stranger can cause rather than guessing.
 """
+
+_LETTERS: Final = (Quota(Span.MINUTE, 20), Quota(Span.DAY, 500))
+"""How often a workspace may invite: the letters go to strangers, in the name of the operator."""
 
 
 def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, stack: AsyncExitStack) -> AdminApi:
@@ -60,12 +66,8 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
     quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
     access = AdminAccess(database, sessions, credentials, base.windows, RequestLimits(quotas, base.clock))
     changed = publish_changed_workspace(base.messaging.wakeups)
-    logins = RequestLimits(_LOGINS, base.clock)
-    sign_on = _single_sign_on(settings, base, sessions, database, stack)
     handlers: Sequence[object] = (
-        SessionHandlers(database, sessions, credentials.cookies, logins, _oidc_method(sign_on)),
-        OidcHandlers(sign_on, credentials.cookies, logins, PREFIX),
-        MemberHandlers(database, base.clock),
+        *_people(settings, base, runs, access, stack),
         WorkspaceHandlers(
             database, tiers_of(settings), settings.storage_limits(), changed, workspace_grace_ms(settings), base.clock
         ),
@@ -84,6 +86,21 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
         BudgetHandlers(database, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)
+
+
+def _people(settings: Settings, base: Base, runs: Runs, access: AdminAccess, stack: AsyncExitStack) -> Sequence[object]:
+    """The handlers of people: their invitations, their sessions, and what they are and have."""
+    database, sessions, cookies, clock = access.database, access.sessions, access.credentials.cookies, base.clock
+    logins = RequestLimits(_LOGINS, clock)
+    sign_on = _single_sign_on(settings, base, sessions, database, stack)
+    invitations = invitations_of(settings, database, clock, runs.posting.mailer)
+    accepting = AcceptingInvitations(database, sessions, clock)
+    return (
+        SessionHandlers(database, sessions, cookies, logins, _oidc_method(sign_on)),
+        OidcHandlers(sign_on, cookies, logins, PREFIX),
+        MemberHandlers(database, clock),
+        InvitationHandlers(database, invitations, accepting, access, cookies, logins, RequestLimits(_LETTERS, clock)),
+    )
 
 
 def _upkeep(settings: Settings, base: Base, database: AnsweringDatabase, stack: AsyncExitStack) -> UpkeepHandlers:

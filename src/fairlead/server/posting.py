@@ -1,4 +1,4 @@
-"""Wiring of deliveries: webhooks of runs, and alerts about money."""
+"""Wiring of deliveries: webhooks of runs, alerts about money, and invitations."""
 
 from contextlib import AsyncExitStack
 from typing import Final
@@ -10,6 +10,7 @@ from fairlead.domain.runs.webhooks import DueDelivery
 from fairlead.http_client.transport import Transport
 from fairlead.identity.master_secret import Secrets
 from fairlead.mail import Mailer, MailServer
+from fairlead.operations.accounts.invitations import Invitations
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
 from fairlead.operations.ledger.alerts import AlertChannels, AlertTeller, DueAlert
 from fairlead.operations.outages import AnsweringDatabase
@@ -34,6 +35,7 @@ class Posting(msgspec.Struct, frozen=True):
     channels: AlertChannels
     teller: AlertTeller
     alert_poster: Poster[DueAlert]
+    mailer: Mailer | None
 
     def start(self, base: Base, stack: AsyncExitStack) -> None:
         """Begin to post; the stack ends it."""
@@ -50,7 +52,7 @@ def ready_posting(settings: Settings, base: Base, stack: AsyncExitStack) -> Post
     transport = Transport(allows=allows)
     stack.push_async_callback(transport.close)
     database, clock, observe = base.database, base.clock, base.observe
-    secrets, mailer = WebhookSecrets(database, base.secret, clock), _mailer(settings)
+    secrets, mailer = WebhookSecrets(database, base.secret, clock), mailer_of(settings)
     kept_ms = int(settings.results_hours * HOUR_MS)
     webhooks = Webhooks(database, transport, allows, secrets, clock, observe, kept_ms=kept_ms)
     teller = AlertTeller(database, transport, mailer, base.secret, secrets.signing_of, clock, observe)
@@ -61,6 +63,7 @@ def ready_posting(settings: Settings, base: Base, stack: AsyncExitStack) -> Post
         channels=alert_channels(settings, AnsweringDatabase(database), base.secret, clock),
         teller=teller,
         alert_poster=Poster(teller, "alerts", observe),
+        mailer=mailer,
     )
 
 
@@ -72,7 +75,16 @@ def alert_channels(
     return AlertChannels(database, secret, allows, clock, can_mail=settings.smtp_host is not None)
 
 
-def _mailer(settings: Settings) -> Mailer | None:
+def invitations_of(
+    settings: Settings, database: Database | AnsweringDatabase, clock: Clock, mailer: Mailer | None
+) -> Invitations:
+    """The invitations of an installation, for its servers and its commands."""
+    lasts_ms = round(settings.invitation_hours * HOUR_MS)
+    return Invitations(database, clock, lasts_ms, mailer, settings.public_base_url)
+
+
+def mailer_of(settings: Settings) -> Mailer | None:
+    """What sends e-mail to the mail server of the settings, where there is one."""
     if settings.smtp_host is None:
         return None
     return Mailer(

@@ -1,8 +1,9 @@
-"""How the values of settings are read: each reader takes a text and raises ValueError with what is wrong."""
+"""How settings are declared and read: each reader takes a text and raises ValueError with what is wrong."""
 
 import os
 import re
 from collections.abc import Callable
+from dataclasses import field
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Final, TypeVar
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from fairlead.domain.assets.records import read_hash
 
 T = TypeVar("T", int, float)
+V = TypeVar("V")
 _NETWORKS_MAX: Final = 100
 _BASE_URL_MAX: Final = 1000
 _CALLABLE: Final = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*")
@@ -20,6 +22,14 @@ _HOST: Final = re.compile(r"[a-z0-9_.-]{1,253}")
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN: Final = re.compile(rf"(?=.{{1,189}}\Z){_LABEL}(?:\.{_LABEL})*")
 """A domain with room for a label before it (RFC 1035, 2.3.4)."""
+
+
+def option(default: V, /, sentence: str, read: Callable[[str], object] = str, *, shown: bool = True) -> V:
+    """An option of a server, as a field of a dataclass: its default, its sentence, and how its text is read.
+
+    One that is not `shown` may be a secret.
+    """
+    return field(default=default, metadata={"sentence": sentence, "read": read}, repr=shown)
 
 
 def boolean(text: str) -> bool:

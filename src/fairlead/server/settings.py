@@ -21,6 +21,8 @@ from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
 from fairlead.domain.work.pools import DEFAULT_POOL, PoolRules, read_pool_rules, read_pools
 from fairlead.server import setting_readers as readers
+from fairlead.server.identity_settings import IdentitySettings
+from fairlead.server.setting_readers import option
 
 V = TypeVar("V")
 _DEFAULT_DATA: Final = Path("fairlead-data")
@@ -57,365 +59,327 @@ class Setting:
         return _PREFIX + self.name.upper()
 
 
-def _option(default: V, /, sentence: str, read: Callable[[str], object] = str, *, shown: bool = True) -> V:
-    return field(default=default, metadata={"sentence": sentence, "read": read}, repr=shown)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(IdentitySettings):
     """The options of one server."""
 
-    data: Path = _option(_DEFAULT_DATA, "The data directory: database, first key, lock; made 0700.", Path)
-    database: str | None = _option(
+    data: Path = option(_DEFAULT_DATA, "The data directory: database, first key, lock; made 0700.", Path)
+    database: str | None = option(
         None,
         "The database URL; empty means SQLite in the data directory, postgresql://… shares one between servers.",
         readers.database_url,
         shown=False,  # it may hold a password, as may the addresses below
     )
-    database_wait_seconds: float = _option(
+    database_wait_seconds: float = option(
         10.0,
         "How long a server waits for a PostgreSQL that is away, before its callers get an error.",
         readers.number(0, 600),
     )
-    messaging: tuple[str, ...] = _option(
+    messaging: tuple[str, ...] = option(
         (),
         "The NATS servers between servers of a shared database, nats://… or tls://…; empty uses the database alone.",
         readers.nats_servers,
         shown=False,
     )
-    messaging_credentials: Path | None = _option(
+    messaging_credentials: Path | None = option(
         None, "A file of credentials for NATS, as nsc writes it, instead of a user in the URL.", Path
     )
-    blobs: str | None = _option(
+    blobs: str | None = option(
         None,
         "Where files are kept: a folder, or s3://bucket/prefix; empty means the folder blobs in the data directory.",
         readers.blob_place,
     )
-    blobs_endpoint: str | None = _option(
+    blobs_endpoint: str | None = option(
         None, "The address of the S3-compatible store; empty means AWS, or AWS_ENDPOINT_URL.", readers.base_url
     )
-    blobs_region: str | None = _option(None, "Its region; empty means AWS_REGION, else us-east-1.")
-    blobs_access_key: str | None = _option(None, "Our key there; empty means AWS_ACCESS_KEY_ID, or the machine's own.")
-    blobs_secret_key: str | None = _option(None, "Its secret; empty means AWS_SECRET_ACCESS_KEY.", shown=False)
-    blobs_copies_mib: int = _option(
+    blobs_region: str | None = option(None, "Its region; empty means AWS_REGION, else us-east-1.")
+    blobs_access_key: str | None = option(None, "Our key there; empty means AWS_ACCESS_KEY_ID, or the machine's own.")
+    blobs_secret_key: str | None = option(None, "Its secret; empty means AWS_SECRET_ACCESS_KEY.", shown=False)
+    blobs_copies_mib: int = option(
         8192, "The most that copies of its files take on this machine, in MiB.", readers.integer(64, 10**9)
     )
-    blobs_links: str = _option(
+    blobs_links: str = option(
         LINKS_SERVER,
         "Where links to files lead: server, or direct: to the S3-compatible store itself.",
         readers.choice(LINKS_SERVER, LINKS_DIRECT),
     )
-    blobs_public_endpoint: str | None = _option(
+    blobs_public_endpoint: str | None = option(
         None, "How callers reach the store for direct links; empty means as this server does.", readers.base_url
     )
-    host: str = _option("127.0.0.1", "The address to listen on.")
-    port: int = _option(8080, "The port to listen on; 0 takes a free one.", readers.integer(0, 65535))
-    public_base_url: str | None = _option(
+    host: str = option("127.0.0.1", "The address to listen on.")
+    port: int = option(8080, "The port to listen on; 0 takes a free one.", readers.integer(0, 65535))
+    public_base_url: str | None = option(
         None, "How callers reach this server, for the absolute links it hands out.", readers.base_url
     )
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = _option(
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = option(
         (),
         "The addresses and networks of proxies whose forwarded headers are believed; empty is nobody.",
         readers.networks,
     )
-    allowed_hosts: frozenset[str] = _option(
+    allowed_hosts: frozenset[str] = option(
         frozenset(), "More host names that calls without a credential may name, with commas between.", readers.hosts
     )
-    allowed_origins: frozenset[str] = _option(
+    allowed_origins: frozenset[str] = option(
         frozenset(), "The origins whose pages may call this server from a browser, with commas between.", read_origins
     )
-    metrics_networks: tuple[IPv4Network | IPv6Network, ...] = _option(
+    metrics_networks: tuple[IPv4Network | IPv6Network, ...] = option(
         _LOOPBACK, "The addresses and networks that may read /metrics where it has no token.", readers.networks
     )
-    metrics_token: str | None = _option(
+    metrics_token: str | None = option(
         None, "The token that opens /metrics, as bearer; then nothing else does.", readers.static_token, shown=False
     )
-    catalog: Path | None = _option(
+    catalog: Path | None = option(
         None, "A folder with more providers (providers/*.toml) and models (models/**/*.toml).", Path
     )
-    in_flight_tiers: tuple[int, ...] = _option(
+    in_flight_tiers: tuple[int, ...] = option(
         (1, 5, 10, 20, 40), "Runs at a time, by tier from 1; -1 means no limit.", readers.integers(-1, 1_000_000)
     )
-    commitment_tiers: tuple[int, ...] = _option(
+    commitment_tiers: tuple[int, ...] = option(
         (500, 2_500, 10_000, 50_000, 200_000),
         "What the runs in flight may be held for in all, by tier, in US cents.",
         readers.integers(0, 10**11),
     )
-    markup: Markups = _option(
+    markup: Markups = option(
         Markups(),
         "What is added to list prices, in percent, as name=percent,…; a name is *, a provider or a model.",
         read_markups,
     )
-    simulate: bool = _option(
+    simulate: bool = option(
         False, "Whether to call every provider at the built-in simulator instead: no keys, no costs.", readers.boolean
     )
-    local_partner: bool = _option(True, "Whether to run the built-in procedural partner.", readers.boolean)
-    brand: str = _option("service", "The name that headers, aliases and schema flags are spelled after.", brand_name)
-    header_prefix: str | None = _option(
+    local_partner: bool = option(True, "Whether to run the built-in procedural partner.", readers.boolean)
+    brand: str = option("service", "The name that headers, aliases and schema flags are spelled after.", brand_name)
+    header_prefix: str | None = option(
         None, "What the service's own headers begin with, instead of X-, the brand and a dash.", header_prefix
     )
-    registry_prefix: str = _option("", "What the registry's paths begin with, such as /registry.", path_prefix)
-    native_aliases: frozenset[str] | None = _option(
+    registry_prefix: str = option("", "What the registry's paths begin with, such as /registry.", path_prefix)
+    native_aliases: frozenset[str] | None = option(
         None, "More values of model_provider for native dispatch; those of the brand where absent.", native_aliases
     )
-    key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
-    body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", readers.integer(1, 1024))
-    body_values: int = _option(
+    key_prefix: str = option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
+    body_limit_mib: int = option(64, "The largest body of a run, in MiB.", readers.integer(1, 1024))
+    body_values: int = option(
         20_000, "The values that the JSON body of a run may hold.", readers.integer(100, 10_000_000)
     )
-    workflow_limit_mib: int = _option(16, "The largest submitted workflow, in MiB.", readers.integer(1, 1024))
-    workflow_values: int = _option(
+    workflow_limit_mib: int = option(16, "The largest submitted workflow, in MiB.", readers.integer(1, 1024))
+    workflow_values: int = option(
         100_000, "The values that a submitted workflow may hold.", readers.integer(100, 10_000_000)
     )
-    document_values: int = _option(
+    document_values: int = option(
         50_000, "The values that a JSON document of an editor may hold.", readers.integer(100, 10_000_000)
     )
-    answer_values: int = _option(
+    answer_values: int = option(
         50_000, "The values that a partner's JSON answer may hold.", readers.integer(100, 10_000_000)
     )
-    body_readers: int = _option(
+    body_readers: int = option(
         2, "The most processes that read large bodies, and large answers.", readers.integer(1, 64)
     )
-    deadline_seconds: float = _option(
+    deadline_seconds: float = option(
         600.0, "How long a synchronous call is held; the run continues after it.", readers.number(0.01, 86_400)
     )
-    run_places: int = _option(10_000, "The most synchronous runs that callers wait for.", readers.integer(1, 10**6))
-    run_admissions: int = _option(64, "Of them, how many are admitted at a time.", readers.integer(1, 10_000))
-    run_wait_seconds: float = _option(10.0, "How long such a run may wait for its place.", readers.number(0.01, 600))
-    requests_per_minute: int = _option(
+    run_places: int = option(10_000, "The most synchronous runs that callers wait for.", readers.integer(1, 10**6))
+    run_admissions: int = option(64, "Of them, how many are admitted at a time.", readers.integer(1, 10_000))
+    run_wait_seconds: float = option(10.0, "How long such a run may wait for its place.", readers.number(0.01, 600))
+    requests_per_minute: int = option(
         600, "The requests a workspace may make a minute; 0 means no limit.", readers.integer(0, 1_000_000_000)
     )
-    requests_per_day: int = _option(
+    requests_per_day: int = option(
         100_000, "The requests a workspace may make a day (UTC); 0 means no limit.", readers.integer(0, 1_000_000_000)
     )
-    asset_limit_mib: int = _option(
+    asset_limit_mib: int = option(
         1024, "The largest asset of a result that is copied to our storage, in MiB.", readers.integer(1, 65_536)
     )
-    asset_lifetime_hours: int = _option(
+    asset_lifetime_hours: int = option(
         168, "How long links to copied assets are good, for models that do not say.", readers.integer(1, 8760)
     )
-    idempotency_hours: int = _option(
+    idempotency_hours: int = option(
         24, "How long an idempotency key is kept from its first use.", readers.integer(1, 24 * 30)
     )
-    replay_limit_mib: int = _option(
+    replay_limit_mib: int = option(
         32, "The largest result that is kept for its idempotency key, in MiB.", readers.integer(1, 1024)
     )
-    replay_links_seconds: int = _option(
+    replay_links_seconds: int = option(
         600,
         "How long a result that names a partner's links can be replayed for its idempotency key.",
         readers.integer(0, 86_400),
     )
-    queue_backlog: int = _option(
+    queue_backlog: int = option(
         10_000, "The queued runs of a workspace that may wait for a worker.", readers.integer(1, 10_000_000)
     )
-    queue_hours: float = _option(
+    queue_hours: float = option(
         24.0, "How long a queued run may wait before it is given up, never started.", readers.number(0.0001, 24 * 365)
     )
-    queue_places: int = _option(
+    queue_places: int = option(
         1000, "The queued runs a server works on at a time, over all workspaces.", readers.integer(0, 100_000)
     )
-    pools: PoolRules = _option(
+    pools: PoolRules = option(
         PoolRules(),
         "Which queued work is executed in which pool, as name=kind:value,…;…; a kind is class, model, provider or "
         "subscription.",
         read_pool_rules,
     )
-    work_pools: tuple[str, ...] = _option(
+    work_pools: tuple[str, ...] = option(
         (DEFAULT_POOL,), "The pools that a server executes queued work of, with commas between.", read_pools
     )
-    operator_port: int | None = _option(
+    operator_port: int | None = option(
         None,
         "The port at which a worker answers /healthz, /readyz and /metrics; empty is none.",
         readers.integer(0, 65535),
     )
-    results_hours: float = _option(
+    results_hours: float = option(
         168.0, "How long what a queued run ended in can be collected.", readers.number(0.0001, 24 * 365)
     )
-    engine: bool = _option(True, "Whether to execute workflows; without it there is no cloud API.", readers.boolean)
-    engine_hosts: int = _option(
+    engine: bool = option(True, "Whether to execute workflows; without it there is no cloud API.", readers.boolean)
+    engine_hosts: int = option(
         2, "The engine hosts of a server, each a process that executes one job at a time.", readers.integer(1, 256)
     )
-    engine_extra_hosts: int = _option(
+    engine_extra_hosts: int = option(
         1, "More hosts, for workspaces that have none while others hold all of a server's.", readers.integer(0, 256)
     )
-    engine_memory_mib: int = _option(
+    engine_memory_mib: int = option(
         4096, "The memory an engine host may take, in MiB; 0 means no limit.", readers.integer(0, 16_777_216)
     )
-    engine_cache_mib: int = _option(
+    engine_cache_mib: int = option(
         512,
         "Of it, what may hold results of nodes for the workspace's next jobs, in MiB.",
         readers.integer(0, 16_777_216),
     )
-    engine_idle_seconds: float = _option(
+    engine_idle_seconds: float = option(
         300.0, "How long an engine host keeps a workspace's results without a job.", readers.number(0, 86_400)
     )
-    engine_confinement: str = _option(
+    engine_confinement: str = option(
         CONFINEMENT_REQUIRED,
         "Whether code of node packs has to be confined: required (else no pack is loaded), available, or off.",
         readers.choice(CONFINEMENT_REQUIRED, CONFINEMENT_AVAILABLE, CONFINEMENT_OFF),
     )
-    engine_heartbeat_seconds: float = _option(
+    engine_heartbeat_seconds: float = option(
         10.0, "How long an engine host may be silent before it is ended.", readers.number(0.1, 3_600)
     )
-    engine_pack_seconds: float = _option(
+    engine_pack_seconds: float = option(
         60.0, "How long a node pack may take to load before it is left out.", readers.number(0.1, 3_600)
     )
-    engine_network: frozenset[str] = _option(
+    engine_network: frozenset[str] = option(
         frozenset(), "The node packs that may use the network, with commas between, or *; empty is none.", readers.names
     )
-    engine_readable: tuple[Path, ...] = _option(
+    engine_readable: tuple[Path, ...] = option(
         (), "More files and folders that node packs may read, with colons between.", readers.paths
     )
-    engine_devices: tuple[Path, ...] = _option(
+    engine_devices: tuple[Path, ...] = option(
         (), "Devices that node packs may use, such as /dev/nvidia0, with colons between.", readers.paths
     )
-    engine_allow_root: bool = _option(False, "Whether a server that runs as root loads node packs.", readers.boolean)
-    node_packs: Path | None = _option(
+    engine_allow_root: bool = option(False, "Whether a server that runs as root loads node packs.", readers.boolean)
+    node_packs: Path | None = option(
         None, "A folder of node packs; empty means custom_nodes in the data directory, where there is one.", Path
     )
-    job_minutes: float = _option(60.0, "How long a job may be executed, in minutes.", readers.number(0.001, 10_080))
-    jobs_backlog: int = _option(
+    job_minutes: float = option(60.0, "How long a job may be executed, in minutes.", readers.number(0.001, 10_080))
+    jobs_backlog: int = option(
         1_000,
         "The jobs of a workspace that may wait for one of its parallel jobs to end.",
         readers.integer(0, 1_000_000),
     )
-    jobs_hours: float = _option(
+    jobs_hours: float = option(
         168.0, "How long jobs that have ended are kept, with their outputs.", readers.number(0.0001, 24 * 365)
     )
-    subscriptions: tuple[tuple[str, int], ...] = _option(
+    subscriptions: tuple[tuple[str, int], ...] = option(
         SUBSCRIPTIONS, "Tiers of subscriptions and their parallel jobs; 0 is inactive, -1 no limit.", read_subscriptions
     )
-    jobs_surface: str = _option(
+    jobs_surface: str = option(
         SERVERLESS,
         "What the jobs API is: serverless, cloud (no list, no labels) or self_hosted (open, or one static token).",
         readers.choice(SERVERLESS, CLOUD, SELF_HOSTED),
     )
-    deployment_domain: str | None = _option(
+    deployment_domain: str | None = option(
         None,
         "The domain of which every subdomain is a deployment; deployments are at paths where it is empty.",
         readers.domain,
     )
-    blocked_hashes: frozenset[str] = _option(
+    blocked_hashes: frozenset[str] = option(
         frozenset(), "BLAKE3 hashes of bytes that are not assets, as `blake3:…` with commas between.", readers.hashes
     )
-    moderation: str | None = _option(
+    moderation: str | None = option(
         None,
         "A callable that judges bytes before they are kept, as module:function or path.py:function.",
         readers.callable_name,
     )
-    moderation_seconds: float = _option(
+    moderation_seconds: float = option(
         10.0, "How long a verdict is waited for, and before that a free process, each.", readers.number(0.1, 600)
     )
-    moderation_processes: int = _option(2, "The most processes in which bytes are judged.", readers.integer(1, 64))
-    moderation_memory_mib: int = _option(
+    moderation_processes: int = option(2, "The most processes in which bytes are judged.", readers.integer(1, 64))
+    moderation_memory_mib: int = option(
         2048, "The memory such a process may take, in MiB; 0 means no limit.", readers.integer(0, 16_777_216)
     )
-    upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", readers.integer(1, 65_536))
-    storage_limit_mib: int = _option(
+    upload_limit_mib: int = option(100, "The largest file that may be uploaded, in MiB.", readers.integer(1, 65_536))
+    storage_limit_mib: int = option(
         1_048_576, "What a workspace may keep in files, in MiB; 0 means no limit.", readers.integer(0, 10**12)
     )
-    storage_files: int = _option(
+    storage_files: int = option(
         1_000_000, "The files a workspace may keep; 0 means no limit.", readers.integer(0, 10**12)
     )
-    uploads: int = _option(
+    uploads: int = option(
         256, "The files a server receives at a time, over all workspaces.", readers.integer(1, 100_000)
     )
-    uploads_per_workspace: int = _option(
+    uploads_per_workspace: int = option(
         32,
         "Of them, the most of one workspace; it gets its share of them while others wait.",
         readers.integer(1, 100_000),
     )
-    file_link_seconds: int = _option(
+    file_link_seconds: int = option(
         3600, "How long the signed links that /api/view redirects to are good.", readers.integer(1, 604_800)
     )
-    workspace_grace_hours: float = _option(
+    workspace_grace_hours: float = option(
         168.0, "How long a deleted workspace can be restored.", readers.number(0, 24 * 365)
     )
-    audit_log_days: int = _option(0, "How many days the audit log is kept; 0 is for ever.", readers.integer(0, 36_500))
-    revoked_keys_days: int = _option(
+    audit_log_days: int = option(0, "How many days the audit log is kept; 0 is for ever.", readers.integer(0, 36_500))
+    revoked_keys_days: int = option(
         0, "How many days a revoked API key is known, with its label; 0 is for ever.", readers.integer(0, 36_500)
     )
-    inputs_days: int = _option(
+    inputs_days: int = option(
         0, "How many days uploaded inputs are kept; 0 is until they are deleted.", readers.integer(0, 36_500)
     )
-    sockets_per_workspace: int = _option(
+    sockets_per_workspace: int = option(
         2000, "The WebSockets a workspace may have open at a server.", readers.integer(1, 1_000_000)
     )
-    webhook_private_addresses: bool = _option(
+    webhook_private_addresses: bool = option(
         False, "Whether webhooks may lead to private and loopback addresses, too.", readers.boolean
     )
-    smtp_host: str | None = _option(
-        None, "The mail server that alerts are handed to; empty sends no e-mail.", readers.host
+    smtp_host: str | None = option(
+        None, "The mail server that alerts and invitations are handed to; empty sends no e-mail.", readers.host
     )
-    smtp_port: int = _option(587, "Its port.", readers.integer(1, 65535))
-    smtp_security: str = _option(
+    smtp_port: int = option(587, "Its port.", readers.integer(1, 65535))
+    smtp_security: str = option(
         "starttls",
         "How the connection to it is secured: starttls, tls or none.",
         readers.choice("starttls", "tls", "none"),
     )
-    smtp_user: str | None = _option(None, "Whom to log in there as; empty does not log in.")
-    smtp_password: str | None = _option(None, "The password for that.", shown=False)
-    smtp_sender: str = _option("fairlead@localhost", "From whom the e-mail of alerts is.", readers.sender)
-    silent_server_seconds: float = _option(
+    smtp_user: str | None = option(None, "Whom to log in there as; empty does not log in.")
+    smtp_password: str | None = option(None, "The password for that.", shown=False)
+    smtp_sender: str = option("fairlead@localhost", "From whom e-mail is.", readers.sender)
+    silent_server_seconds: float = option(
         10.0,
         "How long a server of a shared database may be silent before others take over its runs and jobs.",
         readers.number(2, 3600),
     )
-    connections: int = _option(
+    connections: int = option(
         20_000, "The connections a server may have open; 0 means no limit.", readers.integer(0, 1_000_000)
     )
-    silence_seconds: float = _option(
+    silence_seconds: float = option(
         120.0, "How long a connection may have no request under way before it is closed.", readers.number(1, 86_400)
     )
-    drain_pause_seconds: float = _option(
+    drain_pause_seconds: float = option(
         0.0,
         "How long a stopping server still serves while it reports the stop, until load balancers have noticed.",
         readers.number(0, 600),
     )
-    drain_seconds: float = _option(
+    drain_seconds: float = option(
         20.0,
         "How long a stopping server waits for calls, runs and jobs under way; half of it, it takes new calls.",
         readers.number(0, 3600),
     )
-    secret_key: str | None = _option(
-        None,
-        "The server's secret, 32 bytes in base64, or several; empty means the file `secret-key` in the data directory.",
-        shown=False,
-    )
-    static_token: str | None = _option(
-        None,
-        "The one token that opens a self_hosted jobs API; empty lets everybody in.",
-        readers.static_token,
-        shown=False,
-    )
-    jwt_jwks: str | None = _option(
-        None, "A file or URL with the JSON Web Key Set of the token issuer (RS256, ES256).", shown=False
-    )
-    jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.", shown=False)
-    jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name; needed to take tokens.")
-    jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name; needed to take tokens.")
-    token_issuers: str | None = _option(None, "More issuers of tokens: a JSON array, or a file.")
-    jwt_leeway_seconds: float = _option(
-        30.0, "How far the clocks of issuer and server may differ.", readers.number(0, 600)
-    )
-    jwt_workspace_claim: str = _option("workspace", "The claim that names the workspace a token speaks for.")
-    jwt_models_claim: str = _option("models", "The claim that limits a token to some models (an array of patterns).")
-    oidc_issuer: str | None = _option(
-        None, "The OpenID Connect provider that members may sign in at: its issuer.", readers.base_url
-    )
-    oidc_client_id: str | None = _option(None, "What the provider calls this installation; needed with an issuer.")
-    oidc_client_secret: str | None = _option(
-        None, "The secret that the provider has given this installation; empty for a public client.", shown=False
-    )
-    oidc_scopes: str = _option("openid email", "What is asked of the provider, with spaces between.")
-    oidc_name: str = _option("Single sign-on", "What the provider is called where members sign in.")
-    log_level: str = _option(
+    log_level: str = option(
         "info", "What is logged: debug, info, warning or error.", readers.choice("debug", "info", "warning", "error")
     )
-    log_format: str = _option(
-        "auto", "json, text, or auto: text at a terminal.", readers.choice("auto", "json", "text")
-    )
-    otlp_endpoint: str | None = _option(
+    log_format: str = option("auto", "json, text, or auto: text at a terminal.", readers.choice("auto", "json", "text"))
+    otlp_endpoint: str | None = option(
         None,
         "Where to send OpenTelemetry traces (OTLP over HTTP); needs fairlead[telemetry].",
         readers.base_url,

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from api.admin.members import Person, first_operator
+from api.admin.members import Person, add_member, first_operator
 from api.conftest import SETTINGS, NewName, fill
 from fake_partner import CatalogFolder, FakePartner
 from servers import Server, serving
@@ -62,11 +62,6 @@ def new_person(operator: Person, workspace: str, new_name: NewName) -> NewPerson
     """Return a function that makes a person with a role in the workspace of this test, or in another."""
 
     def make(role: str = "member", where: str = workspace) -> Person:
-        name = new_name()
-        body = {"name": name, "email": f"{name}@example.com", "role": role}
-        invited = operator.ask("POST", f"/workspaces/{where}/members", body)
-        assert invited.status_code == 201, invited.text
-        told = invited.json()
-        return Person(operator.server, told["key"]["secret"], told["member"]["id"])
+        return add_member(operator, where, role, new_name())
 
     return make

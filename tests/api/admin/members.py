@@ -60,14 +60,58 @@ def first_operator(server: Server) -> Person:
     return person
 
 
+def add_member(operator: Person, workspace: str, role: str, name: str) -> Person:
+    """Somebody new with a personal key and a role in a workspace, whose address nobody has proven."""
+    made = operator.ask("POST", "/members", {"name": name, "email": f"{name}@example.com"})
+    assert made.status_code == 201, made.text
+    person = Person(operator.server, "", made.json()["id"])
+    key = operator.ask("POST", f"/members/{person.id}/keys", {"label": "first key"})
+    body = {"member": person.id, "role": role, "unproven": True}
+    granted = operator.ask("POST", f"/workspaces/{workspace}/members", body)
+    assert granted.status_code == 201, granted.text
+    return Person(operator.server, key.json()["secret"], person.id)
+
+
+def accepted(server: Server, inviter: Person, workspace: str, email: str, role: str) -> Person:
+    """Somebody who was not a member and has accepted an invitation by its link, in the session that begins by it."""
+    issued = inviter.ask("POST", f"/workspaces/{workspace}/invitations", {"email": email, "role": role})
+    assert issued.status_code == 201, issued.text
+    answer = accept(server, token_of(issued.json()["link"]))
+    assert answer.status_code == 201, answer.text
+    return in_session(server, answer)
+
+
+def token_of(link: str) -> str:
+    """The token behind the `#` of an invitation's link."""
+    return link.partition("#invitation=")[2]
+
+
+def accept(server: Server, token: str, **headers: str) -> httpx.Response:
+    """Accept an invitation, from an address that nobody has used."""
+    told = {"X-Forwarded-For": _new_address(), **headers}
+    return httpx.post(f"{server.url}{PATH}/invitations/accept", json={"token": token}, headers=told)
+
+
+def in_session(server: Server, answer: httpx.Response) -> Person:
+    """Whom an answer has signed in."""
+    told = answer.json()
+    session = told.get("session", told)
+    cookie = answer.headers["set-cookie"].partition(";")[0]
+    return Person(server, "", session["me"]["id"], {"Cookie": cookie, "X-CSRF-Token": session["csrf_token"]})
+
+
 _ADDRESSES: Final = itertools.count(1)
 
 
 def sign_in(server: Server, key: str, address: str | None = None, **headers: str) -> httpx.Response:
     """Sign in by a key, from an address that nobody has used unless one is given."""
-    number = next(_ADDRESSES)
-    told = {"X-Forwarded-For": address or f"198.51.{number // 250}.{number % 250 + 1}", **headers}
+    told = {"X-Forwarded-For": address or _new_address(), **headers}
     return httpx.post(f"{server.url}{PATH}/sessions", json={"key": key}, headers=told)
+
+
+def _new_address() -> str:
+    number = next(_ADDRESSES)
+    return f"198.51.{number // 250}.{number % 250 + 1}"
 
 
 def refusal_of(answer: httpx.Response) -> tuple[int, str, str | None]:

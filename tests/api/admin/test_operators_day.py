@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from api.admin.members import Person, refusal_of
+from api.admin.members import Person, accepted, refusal_of
 from api.conftest import NewName
 from fake_partner import FakePartner, reply
 from servers import Server
@@ -22,11 +22,7 @@ def test_operator_runs_an_installation_over_http(
     assert operator.ask("POST", f"/workspaces/{name}/credit", {"amount": "25", "reason": "a start"}).is_success
     assert operator.get(f"/workspaces/{name}")["available"] == "25"
 
-    invited = operator.ask(
-        "POST", f"/workspaces/{name}/members", {"name": "Ada", "email": f"{name}@x.example", "role": "owner"}
-    )
-    assert invited.status_code == 201, invited.text
-    owner = Person(site, invited.json()["key"]["secret"])
+    owner = accepted(site, operator, name, f"{name}@x.example", "owner")
     budget = {"scope": "workspace", "period": "month", "limit": "5"}
     assert owner.ask("POST", f"/workspaces/{name}/budgets", budget).status_code == 201
     key = owner.ask("POST", f"/workspaces/{name}/keys", {"label": "website"}).json()

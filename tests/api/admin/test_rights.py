@@ -23,6 +23,7 @@ _NAMES: Final = MappingProxyType(
     {
         "member_id": _NOBODY,
         "session_id": _NOBODY,
+        "invitation_id": _NOBODY,
         "key_id": _NOBODY,
         "budget_id": _NOBODY,
         "channel_id": _NOBODY,
@@ -57,10 +58,12 @@ def everybody(
 
 
 def test_every_route_of_the_api_names_a_right() -> None:
-    """One without a right would be for operators; what needs no credential is signing in, and nothing else."""
+    """One without a right would be for operators; what needs no credential is signing in and accepting invitations."""
     assert [route.path for route in ROUTES if route.access is Access.MEMBER and route.right is None] == []
     opened = {route.path for route in ROUTES if route.access is not Access.MEMBER}
-    assert opened == {"/login-methods", "/sessions", "/oidc/start", "/oidc/callback"}
+    assert opened == {
+        "/login-methods", "/sessions", "/oidc/start", "/oidc/callback", "/invitations/show", "/invitations/accept",
+    }  # fmt: skip
 
 
 def test_nobody_changes_anything_who_may_only_look() -> None:
@@ -184,28 +187,29 @@ def _ask(
 
 def _fill(operator: Person, workspace: str, *, again: bool = False) -> dict[str, str]:
     """Make one thing of each kind in a workspace, or find those again; their ids by the names of parameters."""
-    base = f"/workspaces/{workspace}"
+    base, guest = f"/workspaces/{workspace}", f"theirs@{workspace}.example"
+    if not again:
+        assert operator.ask("POST", "/members", {"name": "Theirs", "email": guest}).is_success
     made: dict[str, Callable[[], tuple[str, dict[str, Any]]]] = {
         "key_id": lambda: ("/keys", {"label": "theirs"}),
         "budget_id": lambda: ("/budgets", {"scope": "workspace", "limit": "1000"}),
         "limit_id": lambda: ("/rate-limits", {"scope": "model", "subject": "fake/json-1", "per_minute": 1000}),
         "channel_id": lambda: ("/alert-channels", {"kind": "webhook", "target": "https://93.184.216.34/x"}),
         "deployment_id": lambda: ("/deployments", {"name": "theirs", "packs": []}),
-        "member_id": lambda: (
-            "/members", {"name": "Theirs", "email": f"theirs@{workspace}.example", "role": "viewer"},
-        ),
+        "member_id": lambda: ("/members", {"member": guest, "role": "viewer", "unproven": True}),
+        "invitation_id": lambda: ("/invitations", {"email": "theirs@example.com", "role": "viewer"}),
     }  # fmt: skip
     ids = {}
     for name, describe in made.items():
         path, body = describe()
         if again:
             items = operator.get(base + path)["items"]
-            one = next(one for one in items if one.get("email") == body["email"]) if name == "member_id" else items[0]
+            one = next(one for one in items if one.get("email") == guest) if name == "member_id" else items[0]
         else:
             answer = operator.ask("POST", base + path, body)
             assert answer.is_success, answer.text
             told = answer.json()
-            one = told.get("key" if name == "key_id" else "member", told) if name in ("key_id", "member_id") else told
+            one = told["key"] if name == "key_id" else told
         ids[name] = one["id"]
     if not again:
         stored = operator.ask("PUT", f"{base}/provider-keys/fake", {"key": "sk-of-theirs"})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.admin.members import Person, refusal_of
+from api.admin.members import Person, add_member, refusal_of
 from api.legs import NATIVE
 from api.queues import Client, NewClient, at_work
 from fake_partner import FakePartner, reply, reply_json
@@ -17,9 +17,7 @@ def chief(queue: Server) -> Person:
 
 def invite(chief: Person, workspace: str, role: str) -> Person:
     """A new person with a role in a workspace."""
-    body = {"name": "Ada", "email": f"{role}@{workspace}.example", "role": role}
-    told = chief.ask("POST", f"/workspaces/{workspace}/members", body).json()
-    return Person(chief.server, told["key"]["secret"], told["member"]["id"])
+    return add_member(chief, workspace, role, f"{role}-of-{workspace}")
 
 
 def caller(client: Client) -> Person:

@@ -74,7 +74,11 @@ def ada(signing: Server) -> str:
     for row in signing.cli("members", "list", "--json"):
         if row["email"] == "ada@example.com":
             signing.cli("members", "delete", row["id"])
-    member: str = signing.cli("members", "invite", "default", "ada@example.com", "--json")["id"]
+    signing.cli("members", "create", "ada@example.com", "--name", "Ada")
+    signing.cli("members", "grant", "default", "ada@example.com", "--unproven")
+    member: str = next(
+        row["id"] for row in signing.cli("members", "list", "--json") if row["email"] == "ada@example.com"
+    )
     return member
 
 
@@ -108,9 +112,12 @@ def _why(answer: httpx.Response) -> str:
     return parse_qs(target.query)["sign_in_error"][0]
 
 
-@pytest.mark.req("A-01")
+@pytest.mark.req("A-01", "T-04")
 def test_member_signs_in_at_the_provider(signing: Server, browser: httpx.Client, ada: str) -> None:
-    """By code, PKCE, state and nonce; the page comes back to where it was, with a session that is recorded."""
+    """By code, PKCE, state and nonce; the page comes back to where it was, with a session that is recorded.
+
+    The key of before, when nobody had proven the address, is gone then.
+    """
     method = browser.get(f"{PATH}/login-methods").json()["oidc"]
     assert method == {"name": "Example ID", "start_url": f"{PATH}/oidc/start"}
     back = _come_back(browser, "ada", f"{method['start_url']}?return_to=/console/runs")
@@ -119,6 +126,7 @@ def test_member_signs_in_at_the_provider(signing: Server, browser: httpx.Client,
     me = browser.get(f"{PATH}/me").json()
     assert (me["id"], me["email"]) == (ada, "ada@example.com")
     assert me["csrf_token"]
+    assert signing.cli("members", "keys", ada, "--json") == []
     log = signing.cli("members", "log", "--json")
     assert [row["action"] for row in log][:2] == ["session.created", "member.linked"]
     assert "member.linked" not in [row["action"] for row in log][2:3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.admin.members import Person, refusal_of
+from api.admin.members import Person, add_member, refusal_of
 from api.cloud.clients import Client, failing, holding, picture
 from api.cloud.conftest import NewCloudClient
 from servers import Server
@@ -18,9 +18,7 @@ def chief(cloud: Server) -> Person:
 
 def invite(chief: Person, workspace: str, role: str) -> Person:
     """A new person with a role in a workspace."""
-    body = {"name": "Ada", "email": f"{role}@{workspace}.example", "role": role}
-    told = chief.ask("POST", f"/workspaces/{workspace}/members", body).json()
-    return Person(chief.server, told["key"]["secret"], told["member"]["id"])
+    return add_member(chief, workspace, role, f"{role}-of-{workspace}")
 
 
 def test_jobs_are_listed_and_told_in_full(caller: Client, chief: Person) -> None:

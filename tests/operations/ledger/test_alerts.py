@@ -3,12 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from typing import Any, Final
 
 import pytest
-from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from conftest import Run
 from fairlead.clock import Clock
@@ -29,6 +26,7 @@ from fairlead.operations.runs.webhooks import allowed_addresses
 from fairlead.storage.ledger.alerts import ToldAlert
 from fairlead.storage.ledger.budgets import NewBudget, create_budget
 from fake_partner import FakePartner, Request, reply
+from operations.letters import Letters
 from operations.servers import Guarded
 from operations.webhook_office import verify
 from storage.bookings import LAB, NOW, Books, admission, settlement
@@ -70,49 +68,6 @@ class Office:
     def observations_of(self, kind: type) -> list[Any]:
         """Return what was observed of one kind."""
         return [seen for seen in self.seen if type(seen) is kind]
-
-
-class Letters:
-    """A mail server's letters, and what it answers to recipients."""
-
-    def __init__(self) -> None:
-        """Take every letter."""
-        self.taken: list[tuple[Sequence[str], EmailMessage]] = []
-        self.answer = "250 OK"
-        self.port = 0
-
-    @property
-    def mailer(self) -> Mailer:
-        """What hands letters to the server."""
-        return Mailer(MailServer("127.0.0.1", self.port, "none", "fairlead@example.com"))
-
-    async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
-        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        """Say whether a recipient is known."""
-        envelope.rcpt_tos.append(address)
-        return self.answer
-
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802 -- same
-        """Take a letter."""
-        content = envelope.content
-        assert isinstance(content, bytes)
-        self.taken.append((envelope.rcpt_tos, message_from_bytes(content, policy=policy.default)))
-        return "250 OK"
-
-
-@pytest.fixture
-def letters(run: Run) -> Iterator[Letters]:
-    """Return the letters of a mail server that listens."""
-    taken = Letters()
-
-    async def listen() -> asyncio.Server:
-        return await asyncio.get_running_loop().create_server(lambda: SMTP(taken), "127.0.0.1", 0)
-
-    server = run(listen())
-    taken.port = server.sockets[0].getsockname()[1]
-    yield taken
-    server.close()
 
 
 @pytest.fixture

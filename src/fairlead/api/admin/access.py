@@ -27,7 +27,7 @@ _REACH: Final = "fairlead.admin.reach"
 _NAME_MAX: Final = 64
 _ROLE_WANTED: Final = "Your role does not allow {right}."
 _OPERATOR_WANTED: Final = "This is for operators of the installation."
-_PERSON_WANTED: Final = "This is for members; an API key sees its own workspace's balance, runs and usage."
+PERSON_WANTED: Final = "This is for members; an API key sees its own workspace's balance, runs and usage."
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -51,21 +51,26 @@ class AdminAccess(msgspec.Struct, frozen=True):
 
     async def authorize(self, request: Request) -> Principal:
         """Who calls; FaultError with Unauthorized, Forbidden, RateLimited, or RequestNotFound for a workspace."""
-        principal = await self.sessions.principal(self._credential(request))
-        self._count(principal)
-        address = self.credentials.cookies.base_urls.caller_of(request.scope)
-        request.scope[_PRINCIPAL] = principal
-        request.scope[_ACTOR] = principal.actor(None if address is None else str(address))
+        principal = await self.identify(request)
         right = route_of(request).right or Right.OPERATE
         if right.is_in_workspace:
             await self._check_workspace(request, principal, right)
         elif right is Right.PERSON and not principal.is_person:
-            raise FaultError(Forbidden(_PERSON_WANTED))
+            raise FaultError(Forbidden(PERSON_WANTED))
         elif right is Right.OPERATE:
             if not principal.is_operator:
                 raise FaultError(Forbidden(_OPERATOR_WANTED))
             if (named := request.path_params.get("workspace")) is not None:
                 request.scope[_WORKSPACE] = await self._find(principal, str(named))
+        return principal
+
+    async def identify(self, request: Request) -> Principal:
+        """Who calls, whatever the right of the route; FaultError with Unauthorized, Forbidden or RateLimited."""
+        principal = await self.sessions.principal(self._credential(request))
+        self._count(principal)
+        address = self.credentials.cookies.base_urls.caller_of(request.scope)
+        request.scope[_PRINCIPAL] = principal
+        request.scope[_ACTOR] = principal.actor(None if address is None else str(address))
         return principal
 
     def _credential(self, request: Request) -> AdminCredential:
@@ -107,7 +112,7 @@ class AdminAccess(msgspec.Struct, frozen=True):
             within = (one.workspace_id for one in principal.memberships if has_right(one.role, right))
             request.scope[_REACH] = Reach(tuple(within), key_id)
             if not principal.is_person and not request.scope[_REACH].workspace_ids:
-                raise FaultError(Forbidden(_PERSON_WANTED))
+                raise FaultError(Forbidden(PERSON_WANTED))
 
     async def _find(self, principal: Principal, named: str) -> WorkspaceName:
         """A workspace by name or id, if the caller may know of it; FaultError(RequestNotFound)."""

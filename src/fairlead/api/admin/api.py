@@ -10,17 +10,15 @@ from fairlead.api.admin import (
     jobs,
     keys,
     ledger,
-    members,
-    oidc,
     rate_limits,
     registry,
     runs,
-    sessions,
     upkeep,
     workspaces,
 )
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
+from fairlead.api.admin.people import invitations, members, oidc, sessions
 from fairlead.api.http.api import HttpApi, routes_of
 from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameters
 from fairlead.observing.observations import Observer
@@ -30,6 +28,7 @@ ROUTES: Final = (
     *sessions.ROUTES,
     *oidc.ROUTES,
     *members.ROUTES,
+    *invitations.ROUTES,
     *workspaces.ROUTES,
     *keys.ROUTES,
     *audit_log.ROUTES,
@@ -53,6 +52,7 @@ API: Final = Api(
     path_parameters=path_parameters(
         workspace="The name or the id of a workspace.",
         member_id="The id of a member.",
+        invitation_id="The id of an invitation.",
         session_id="The id of a session, or `current`.",
         key_id="The id of a key.",
         kind="`publisher` or `node`.",

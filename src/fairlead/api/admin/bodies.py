@@ -111,6 +111,14 @@ def text_of(request: Request, name: str) -> str | None:
     return text
 
 
+def flag_of(request: Request, name: str) -> bool:
+    """Whether a flag in the query is set; FieldError for what is neither `true` nor `false`."""
+    text = request.query_params.get(name, "false")
+    if text not in ("true", "false"):
+        raise FieldError(name, "This is true or false.")
+    return text == "true"
+
+
 def page_of(items: Sequence[T], which: str, after: str | None) -> Mapping[str, object]:
     """A page as it is sent; `after` is the position of its last item, None on the last page."""
     return {"items": items, "next_cursor": None if after is None else make_cursor(which, after)}

@@ -132,13 +132,14 @@ class NewPersonalKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemberShown(TypedDict):
-    """A member, with the roles that the caller may see."""
+    """A member, with the roles that the caller may see; `is_unproven` while nobody has proven to hold its address."""
 
     id: Uuid
     name: str
     email: str | None
     is_operator: bool
     has_single_sign_on: bool
+    is_unproven: bool
     created_at: Time
     workspaces: Sequence[MembershipShown]
 
@@ -150,49 +151,113 @@ class MemberDetail(MemberShown):
 
 
 class NewMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member to be made."""
+    """A member to be made; an operator only with `unproven`, because nobody has proven the address yet."""
 
     name: PersonName
     email: Email
     is_operator: bool = False
+    unproven: bool = False
 
 
 class MemberChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be changed of a member; what is left out stays."""
+    """What is to be changed of a member; what is left out stays.
+
+    `unproven` allows to make an operator of one whose address nobody has proven.
+    """
 
     name: PersonName | msgspec.UnsetType = msgspec.UNSET
     email: Email | msgspec.UnsetType = msgspec.UNSET
     is_operator: bool | msgspec.UnsetType = msgspec.UNSET
+    unproven: bool = False
 
 
 class NewMembership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person who is to have a role in a workspace; the name is used only for a person who is not a member yet."""
+    """A member, by id or e-mail address, who is to have a role in a workspace at once.
 
-    email: Email
-    name: PersonName
+    `unproven` allows it for one whose address nobody has proven.
+    """
+
+    member: Email
     role: GrantableRole
+    unproven: bool = False
 
 
 class RoleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another role."""
+    """Another role; `unproven` allows more than before for a member whose address nobody has proven."""
 
     role: GrantableRole
+    unproven: bool = False
 
 
 class WorkspaceMemberShown(TypedDict):
-    """A member of a workspace, with the role there."""
+    """A member of a workspace, with the role there; `is_unproven` while nobody has proven to hold its address."""
 
     id: Uuid
     name: str
     email: str | None
+    is_unproven: bool
     role: RoleName
 
 
-class Invitation(TypedDict):
-    """A member who has a role now; `key` is the first key of a new member, and is never shown again."""
+class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An address that is to be invited; `by_hand` answers the link also where it could be mailed."""
 
-    member: WorkspaceMemberShown
-    key: IssuedSecret | None
+    email: Email
+    role: GrantableRole
+    by_hand: bool = False
+
+
+class InvitationShown(TypedDict):
+    """An invitation that can be accepted; `is_mailed` where only its address has been sent the link."""
+
+    id: Uuid
+    email: str
+    role: RoleName
+    is_mailed: bool
+    inviter: str
+    created_at: Time
+    expires_at: Time
+
+
+class IssuedInvitation(InvitationShown):
+    """An invitation that was just made; `link` is shown this once, and null where it is mailed."""
+
+    link: str | None
+
+
+class InvitationToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands behind the `#` of an invitation's link."""
+
+    token: KeyText
+
+
+class OfferShown(TypedDict):
+    """What the holder of a link is offered.
+
+    `needs_sign_in` where a member has the address, and only that member may accept.
+    """
+
+    workspace: str
+    role: RoleName
+    email: str
+    inviter: str
+    expires_at: Time
+    needs_sign_in: bool
+
+
+class InvitationAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The acceptance of an invitation, and what somebody who is no member yet is to be called."""
+
+    token: KeyText
+    name: PersonName | None = None
+
+
+class AcceptedInvitation(TypedDict):
+    """A role that somebody has now; `session` where accepting has signed them in, whose cookie is in `Set-Cookie`."""
+
+    workspace: str
+    role: RoleName
+    session: SignedIn | None
 
 
 class ActorShown(TypedDict):

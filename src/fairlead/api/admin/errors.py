@@ -17,6 +17,13 @@ from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.documents.fitting import fit
 from fairlead.domain.deployments import BadDeployment, DeploymentFault, DeploymentFaultError, TooManyDeployments
 from fairlead.domain.faults import Fault
+from fairlead.operations.accounts.invitations import (
+    NotMailedError,
+    OtherMemberError,
+    SignInFirstError,
+    TooManyInvitationsError,
+    UnknownInvitationError,
+)
 from fairlead.operations.accounts.keys import UnknownKeyError
 from fairlead.operations.accounts.members import (
     BadMemberError,
@@ -25,6 +32,7 @@ from fairlead.operations.accounts.members import (
     TooManyKeysError,
     UnknownMemberError,
     UnknownPersonalKeyError,
+    UnprovenAddressError,
 )
 from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
 from fairlead.operations.accounts.secret_rotation import RotationError
@@ -94,19 +102,40 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
         LastOperatorError: _Worded(409, "conflict", "This is the last operator: make somebody else one first."),
         NameTakenError: _Worded(409, "conflict", "There is a workspace of this name already.", "name"),
         NoSessionError: _Worded(404, "not_found", "There is no such session."),
+        NotMailedError: _Worded(
+            503,
+            "unavailable",
+            'The mail server has not taken the invitation: {}. Try again, or pass its link on: "by_hand": true.',
+        ),
         NotQueuedError: _Worded(
             409, "conflict", "Only queued runs can be cancelled; this one was called synchronously."
+        ),
+        OtherMemberError: _Worded(409, "conflict", "This invitation is for {}: sign out, and open its link again."),
+        SignInFirstError: _Worded(
+            409, "conflict", "A member has the address {} already: sign in as that member, and open the link again."
         ),
         TooManyBudgetsError: _Worded(409, "conflict", "The workspace has as many budgets as there may be."),
         TooManyKeysError: _Worded(409, "conflict", "The member has as many keys as there may be; revoke one first."),
         UnknownBudgetError: _Worded(404, "not_found", "The workspace has no such budget."),
         UnknownChannelError: _Worded(404, "not_found", "The workspace has no such alert channel."),
         UnknownEntryError: _Worded(404, "not_found", "There is no {} in the registry."),
+        TooManyInvitationsError: _Worded(
+            409, "conflict", "The workspace has as many open invitations as there may be; withdraw some first."
+        ),
+        UnknownInvitationError: _Worded(
+            404, "not_found", "This invitation was accepted, withdrawn or replaced, or it has expired; ask for another."
+        ),
         UnknownKeyError: _Worded(404, "not_found", "The workspace has no living key {}."),
         TooManyLimitsError: _Worded(409, "conflict", "The workspace has as many limits of requests as there may be."),
         UnknownLimitError: _Worded(404, "not_found", "The workspace has no such limit of requests."),
         UnknownMemberError: _Worded(404, "not_found", "There is no member {}."),
         UnknownPersonalKeyError: _Worded(404, "not_found", "The member has no key {}."),
+        UnprovenAddressError: _Worded(
+            409,
+            "conflict",
+            "Nobody has proven to hold the address {}: whoever has its keys gets this. Confirm it with unproven: true.",
+            "unproven",
+        ),
         UnknownProviderError: _Worded(404, "not_found", "There is no provider {}."),
         UnknownRunError: _Worded(404, "not_found", "There is no such run."),
         UnknownWorkspaceError: _Worded(404, "not_found", "There is no workspace {}."),

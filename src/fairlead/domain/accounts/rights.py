@@ -68,6 +68,11 @@ def has_right(role: Role, right: Right) -> bool:
     return right in _RIGHTS[role]
 
 
+def is_more(role: Role, before: Role) -> bool:
+    """Whether a role has rights that the one before it has not."""
+    return not _RIGHTS[role] <= _RIGHTS[before]
+
+
 class ActorKind(enum.StrEnum):
     """The kind of an actor."""
 

@@ -26,13 +26,14 @@ from fairlead.storage.accounts.members import (
     TooManyKeysError,
     UnknownMemberError,
     UnknownPersonalKeyError,
+    UnprovenAddressError,
     WorkspaceMember,
 )
 from fairlead.storage.db.database import Database
 
 __all__ = [
     "EmailTakenError", "LastOperatorError", "Member", "PersonalKey", "TooManyKeysError", "UnknownMemberError",
-    "UnknownPersonalKeyError", "WorkspaceMember",
+    "UnknownPersonalKeyError", "UnprovenAddressError", "WorkspaceMember",
 ]  # fmt: skip
 
 _OPERATOR_NAME: Final = "operator"
@@ -57,16 +58,9 @@ class NewPerson(msgspec.Struct, frozen=True):
 
     def check(self) -> "NewPerson":
         """The same person with the address in lower case; BadMemberError."""
-        _check_name(self.name)
-        _check_email(self.email)
+        check_name(self.name)
+        check_email(self.email)
         return msgspec.structs.replace(self, email=self.email.lower())
-
-
-class Invited(msgspec.Struct, frozen=True):
-    """A member who has just got a role in a workspace; `key` is their first key if they became a member by this."""
-
-    member: Member
-    key: IssuedKey | None
 
 
 async def bootstrap_operator(database: Database, clock: Clock) -> IssuedKey | None:
@@ -82,13 +76,20 @@ async def bootstrap_operator(database: Database, clock: Clock) -> IssuedKey | No
     return issued if await database.write(with_entry(create, SERVER, lambda _: act, now)) else None
 
 
-async def create_member(database: Database, person: NewPerson, by: Actor, clock: Clock) -> Member:
-    """Create a member without roles and keys; BadMemberError, EmailTakenError."""
+async def create_member(
+    database: Database, person: NewPerson, by: Actor, clock: Clock, *, unproven: bool = False
+) -> Member:
+    """Create a member without roles and keys; BadMemberError, EmailTakenError.
+
+    Nobody has proven the address yet: UnprovenAddressError for an operator, unless `unproven` allows it.
+    """
     person, now = person.check(), clock.now_ms()
+    if person.is_operator and not unproven:
+        raise UnprovenAddressError(person.email)
     new = NewMember(new_id(), person.name, person.email, now, person.is_operator)
     act = Act("member.created", target=person.email, detail={"name": person.name, "is_operator": person.is_operator})
     await database.write(with_entry(lambda c: members.create_member(c, new), by, lambda _: act, now))
-    return Member(new.id, new.name, new.email, new.is_operator, has_single_sign_on=False, created_at=now)
+    return await find_member(database, new.id)
 
 
 async def find_member(database: Database, id_or_email: str) -> Member:
@@ -96,24 +97,31 @@ async def find_member(database: Database, id_or_email: str) -> Member:
     return await database.read(lambda c: members.find_member(c, id_or_email))
 
 
-async def list_members(database: Database, after: str | None, limit: int) -> list[Member]:
-    """Up to `limit` members with their roles, the oldest first, after a given member."""
-    return await database.read(lambda c: members.list_members(c, after, limit))
+async def list_members(database: Database, after: str | None, limit: int, *, unproven: bool = False) -> list[Member]:
+    """Up to `limit` members with their roles, the oldest first, after a given member; or only the unproven ones."""
+    return await database.read(lambda c: members.list_members(c, after, limit, unproven=unproven))
 
 
 async def change_member(
-    database: Database, id_or_email: str, changes: Mapping[str, object], by: Actor, clock: Clock
+    database: Database,
+    id_or_email: str,
+    changes: Mapping[str, object],
+    by: Actor,
+    clock: Clock,
+    *,
+    unproven: bool = False,
 ) -> Member:
     """Change `name`, `email` or `is_operator`; the last operator must stay one.
 
-    BadMemberError, UnknownMemberError, EmailTakenError, LastOperatorError.
+    BadMemberError, UnknownMemberError, EmailTakenError, LastOperatorError; UnprovenAddressError for a new operator
+    whose address nobody has proven, unless `unproven` allows it.
     """
     if "name" in changes:
-        _check_name(str(changes["name"]))
+        check_name(str(changes["name"]))
     if "email" in changes:
-        _check_email(str(changes["email"]))
+        check_email(str(changes["email"]))
         changes = {**changes, "email": str(changes["email"]).lower()}
-    work = partial(members.change_member, id_or_email=id_or_email, changes=changes)
+    work = partial(members.change_member, id_or_email=id_or_email, changes=changes, unproven=unproven)
     return await database.write(
         with_entry(work, by, lambda found: _act_on("member.changed", found, detail=changes), clock.now_ms())
     )
@@ -157,22 +165,29 @@ async def delete_personal_key(database: Database, member_id: str, key_id: str, b
     )
 
 
-async def invite(
-    database: Database, workspace_id: str, person: NewPerson, role: Role, by: Actor, clock: Clock
-) -> Invited:
-    """Give a person a role in a workspace; BadMemberError. A person who is not a member yet becomes one, with a key."""
-    person, now = person.check(), clock.now_ms()
-    new = NewMember(new_id(), person.name, person.email, now)
-    issued, key = _new_key(new.id, "first key", now)
-    member, is_new = await database.write(
-        with_entry(
-            lambda c: members.invite(c, workspace_id, role, new, key),
-            by,
-            lambda done: Act("membership.created", workspace_id, person.email, {"role": role, "is_new": done[1]}),
-            now,
-        )
+async def grant_role(
+    database: Database,
+    workspace_id: str,
+    id_or_email: str,
+    role: Role,
+    by: Actor,
+    clock: Clock,
+    *,
+    unproven: bool = False,
+) -> WorkspaceMember:
+    """Give a member a role in a workspace at once, without an invitation; UnknownMemberError.
+
+    UnprovenAddressError where nobody has proven the member's address, unless `unproven` allows it.
+    """
+    now = clock.now_ms()
+    work = partial(
+        members.grant_role, workspace_id=workspace_id, id_or_email=id_or_email, role=role, now=now, unproven=unproven
     )
-    return Invited(member, issued if is_new else None)
+    detail = {"role": role}
+    found = await database.write(
+        with_entry(work, by, lambda found: _act_on("membership.created", found, workspace_id, detail), now)
+    )
+    return WorkspaceMember(found, role)
 
 
 async def list_workspace_members(
@@ -183,15 +198,25 @@ async def list_workspace_members(
 
 
 async def change_role(
-    database: Database, workspace_id: str, member_id: str, role: Role, by: Actor, clock: Clock
+    database: Database,
+    workspace_id: str,
+    member_id: str,
+    role: Role,
+    by: Actor,
+    clock: Clock,
+    *,
+    unproven: bool = False,
 ) -> WorkspaceMember:
-    """Change the role of a member in a workspace; UnknownMemberError."""
+    """Change the role of a member in a workspace; UnknownMemberError.
+
+    UnprovenAddressError where that is more for an address that nobody has proven, unless `unproven` allows it.
+    """
 
     def describe(done: tuple[Member, Role]) -> Act:
         found, before = done
         return _act_on("membership.changed", found, workspace_id, {"role": role, "before": before})
 
-    work = partial(members.change_role, workspace_id=workspace_id, member_id=member_id, role=role)
+    work = partial(members.change_role, workspace_id=workspace_id, member_id=member_id, role=role, unproven=unproven)
     member, _ = await database.write(with_entry(work, by, describe, clock.now_ms()))
     return WorkspaceMember(msgspec.structs.replace(member, memberships=()), role)
 
@@ -202,6 +227,18 @@ async def remove_from_workspace(database: Database, workspace_id: str, member_id
     await database.write(
         with_entry(work, by, lambda found: _act_on("membership.deleted", found, workspace_id), clock.now_ms())
     )
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot name a member; BadMemberError."""
+    if not is_name(name):
+        raise BadMemberError("name", "A name has 1 to 100 printable characters, without spaces at either end.")
+
+
+def check_email(email: str) -> None:
+    """Refuse what is no e-mail address; BadMemberError."""
+    if not is_email(email):
+        raise BadMemberError("email", "This is not an e-mail address.")
 
 
 def _new_key(member_id: str, label: str, now: int) -> tuple[IssuedKey, NewPersonalKey]:
@@ -217,13 +254,3 @@ def _act_on(
     action: str, found: Member, workspace_id: str | None = None, detail: Mapping[str, object] | None = None
 ) -> Act:
     return Act(action, workspace_id, found.email or found.name, detail or {})
-
-
-def _check_name(name: str) -> None:
-    if not is_name(name):
-        raise BadMemberError("name", "A name has 1 to 100 printable characters, without spaces at either end.")
-
-
-def _check_email(email: str) -> None:
-    if not is_email(email):
-        raise BadMemberError("email", "This is not an e-mail address.")

@@ -24,7 +24,7 @@ from fairlead.storage.db.database import Database
 
 __all__ = ["NoSessionError", "Session"]
 
-_SESSIONS_MAX: Final = 50
+SESSIONS_MAX: Final = 50
 """How many sessions a member may have; beyond that the oldest ends."""
 _AGENT_MAX: Final = 200
 
@@ -86,18 +86,23 @@ class Sessions:
 
     async def begin_for(self, principal: Principal, origin: Origin, key_id: str | None = None) -> BegunSession:
         """Sign in a member whose identity is proven; with a `key_id` the session ends when that key is revoked."""
-        now, cookie = self._clock.now_ms(), make_secret()
-        agent = None if origin.agent is None else origin.agent[:_AGENT_MAX]
-        new = NewSession(
-            new_id(), origin.address, agent, now, now, member_id=principal.id, digest=digest_of(cookie), key_id=key_id
-        )
+        new, cookie = self.prepare(principal.id, origin, key_id)
         by = "single sign-on" if key_id is None else "key"
         act = Act("session.created", target=principal.email or principal.name, detail={"by": by})
         actor = principal.actor(origin.address)
         await self._database.write(
-            with_entry(lambda c: sessions.begin_session(c, new, _SESSIONS_MAX), actor, lambda _: act, now)
+            with_entry(lambda c: sessions.begin_session(c, new, SESSIONS_MAX), actor, lambda _: act, new.created_at)
         )
         return BegunSession(msgspec.structs.replace(principal, session_id=new.id), cookie)
+
+    def prepare(self, member_id: str, origin: Origin, key_id: str | None = None) -> tuple[NewSession, str]:
+        """A session to be stored, and the text of its cookie."""
+        now, cookie = self._clock.now_ms(), make_secret()
+        agent = None if origin.agent is None else origin.agent[:_AGENT_MAX]
+        new = NewSession(
+            new_id(), origin.address, agent, now, now, member_id=member_id, digest=digest_of(cookie), key_id=key_id
+        )
+        return new, cookie
 
     async def list_all(self, member_id: str) -> Sequence[Session]:
         """The sessions of a member, the newest first."""

@@ -2,7 +2,8 @@
 
 What must match at both ends (state, nonce, verifier) is kept in the browser, sealed and for ten minutes, so that any
 server of an installation can continue. A member is found by the subject of earlier sign-ins, or the first time by an
-e-mail address that the provider has verified. Signing in makes nobody a member.
+e-mail address that the provider has verified; keys and sessions that were made before anybody had proven that address
+are revoked then (T-04). Signing in makes nobody a member.
 """
 
 import hmac
@@ -19,6 +20,7 @@ from fairlead.operations.accounts.keys import make_secret
 from fairlead.operations.accounts.sessions import BegunSession, Origin, Sessions
 from fairlead.storage.accounts import members
 from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.accounts.members import SignedIn
 from fairlead.storage.db.database import Database
 
 WAITS_MS: Final = 600_000
@@ -97,14 +99,15 @@ class SingleSignOn:
         return await self._sessions.begin_for(principal, origin), waiting.return_to
 
     async def _member(self, subject: str, email: str | None) -> Principal | None:
-        def describe(found: tuple[Principal | None, bool]) -> Act | None:
-            principal, is_new = found
-            if principal is None or not is_new:
+        def describe(found: SignedIn) -> Act | None:
+            if found.principal is None or found.revoked is None:
                 return None
-            return Act("member.linked", target=principal.email, detail={"subject": subject})
+            revoked = {"revoked_keys": found.revoked.keys, "ended_sessions": found.revoked.sessions}
+            return Act("member.linked", target=found.principal.email, detail={"subject": subject, **revoked})
 
-        work = with_entry(lambda c: members.sign_in_as(c, subject, email), SERVER, describe, self._clock.now_ms())
-        return (await self._database.write(work))[0]
+        now = self._clock.now_ms()
+        work = with_entry(lambda c: members.sign_in_as(c, subject, email, now), SERVER, describe, now)
+        return (await self._database.write(work)).principal
 
     def _open(self, kept: str | None) -> _Waiting | None:
         """The state that was kept in the browser; None if it is not ours, or too old."""

@@ -1,4 +1,4 @@
-"""Deletes what has expired: sessions that have ended, and workspaces whose deletion was not taken back.
+"""Deletes what has expired: sessions that have ended, invitations, and workspaces whose deletion was not taken back.
 
 The audit log, revoked keys and inputs are kept as long as the settings say; the default is forever. The ledger of a
 deleted workspace stays, because the proof of the books needs it. Everything by which the workspace could act or be
@@ -15,7 +15,7 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.storage.accounts import audit_log, sessions, workspace_records, workspaces
+from fairlead.storage.accounts import audit_log, invitations, sessions, workspace_records, workspaces
 from fairlead.storage.accounts.sessions import Lifetime
 from fairlead.storage.assets import files
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
@@ -27,7 +27,7 @@ _PAUSE_MS: Final = 3_600_000
 
 
 class AccountSweeper:
-    """Deletes expired sessions and workspaces."""
+    """Deletes expired sessions, invitations and workspaces."""
 
     def __init__(self, database: Database, clock: Clock, observe: Observer) -> None:
         self._database = database
@@ -35,7 +35,7 @@ class AccountSweeper:
         self._observe = observe
 
     async def forget(self) -> int:
-        """Delete a batch; returns how many sessions and workspaces, 0 when none are left."""
+        """Delete a batch; returns how many there were, 0 when none are left."""
         try:
             return await self._forget()
         except DatabaseUnavailableError as error:
@@ -47,10 +47,14 @@ class AccountSweeper:
         lifetime = Lifetime.at(now)
         # A read comes first: nearly always there is nothing to do, and a write would wait for others.
         if not await self._database.read(
-            lambda c: workspace_records.has_due(c, now) or sessions.has_ended(c, lifetime)
+            lambda c: (
+                workspace_records.has_due(c, now) or sessions.has_ended(c, lifetime) or invitations.has_expired(c, now)
+            )
         ):
             return 0
-        forgotten = await self._database.write(lambda c: sessions.forget_ended(c, lifetime))
+        forgotten = await self._database.write(
+            lambda c: sessions.forget_ended(c, lifetime) + invitations.forget_expired(c, now)
+        )
         return forgotten + await self._database.write(lambda c: workspace_records.end_due(c, SERVER, now))
 
 

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from fairlead.domain.accounts.rights import Membership, Principal, Role
+from fairlead.domain.accounts.rights import Membership, Principal, Role, is_more
 from fairlead.storage.db.member_tables import members, memberships, personal_keys, sessions
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import workspaces
@@ -37,6 +37,10 @@ class LastOperatorError(Exception):
     """The installation would have no operator left."""
 
 
+class UnprovenAddressError(Exception):
+    """Power was to be given to an address that nobody has proven, without saying so (T-04)."""
+
+
 class NewMember(msgspec.Struct, frozen=True):
     """A person to be made a member. The e-mail address is in lower case."""
 
@@ -45,10 +49,14 @@ class NewMember(msgspec.Struct, frozen=True):
     email: str | None
     created_at: int
     is_operator: bool = False
+    proven_at: int | None = None
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A member as others may see it; `has_single_sign_on` once it has signed in by OpenID Connect."""
+    """A member as others may see it; `has_single_sign_on` once it has signed in by OpenID Connect.
+
+    One that `is_unproven` has an address that nobody has proven to hold: whoever has its keys may be somebody else.
+    """
 
     id: str
     name: str
@@ -56,6 +64,7 @@ class Member(msgspec.Struct, frozen=True):
     is_operator: bool
     has_single_sign_on: bool
     created_at: int
+    is_unproven: bool = False
     memberships: tuple[Membership, ...] = ()
 
 
@@ -73,6 +82,20 @@ class PersonalKey(msgspec.Struct, frozen=True):
     label: str
     hint: str
     created_at: int
+
+
+class Revoked(msgspec.Struct, frozen=True):
+    """How many keys and sessions of a member were revoked."""
+
+    keys: int
+    sessions: int
+
+
+class SignedIn(msgspec.Struct, frozen=True):
+    """Who has signed in at a provider, None for nobody; and what was revoked where the member was bound just now."""
+
+    principal: Principal | None
+    revoked: Revoked | None = None
 
 
 class NewPersonalKey(PersonalKey, frozen=True, kw_only=True):
@@ -104,9 +127,11 @@ def find_member(connection: Connection, id_or_email: str) -> Member:
     return _member(row, _roles(connection, [row["id"]]))
 
 
-def list_members(connection: Connection, after: str | None, limit: int) -> list[Member]:
-    """Up to `limit` members with their roles, by age, behind the one with an id."""
+def list_members(connection: Connection, after: str | None, limit: int, *, unproven: bool = False) -> list[Member]:
+    """Up to `limit` members with their roles, by age, behind the one with an id; or only those who are unproven."""
     found = _MEMBERS.order_by(members.c.id).limit(limit)
+    if unproven:
+        found = found.where(_IS_UNPROVEN)
     rows = connection.execute(found if after is None else found.where(members.c.id > after)).mappings().all()
     roles = _roles(connection, [row["id"] for row in rows])
     return [_member(row, roles) for row in rows]
@@ -127,17 +152,29 @@ def list_workspace_members(
     return [WorkspaceMember(_member(row, {}), Role(row["role"])) for row in rows]
 
 
-def change_member(connection: Connection, id_or_email: str, changes: Mapping[str, object]) -> Member:
-    """Change name, e-mail address, `is_operator` or subject; UnknownMemberError, EmailTakenError, LastOperatorError."""
+def change_member(
+    connection: Connection, id_or_email: str, changes: Mapping[str, object], *, unproven: bool = False
+) -> Member:
+    """Change name, e-mail address, `is_operator` or subject; another address has to be proven again.
+
+    UnknownMemberError, EmailTakenError, LastOperatorError; UnprovenAddressError where an address that nobody has proven
+    would become an operator's, and `unproven` does not allow that.
+    """
     found = find_member(connection, id_or_email)
+    email = changes.get("email", found.email)
     if changes.get("is_operator") is False:
         _refuse_last_operator(connection, found.id)
+    elif changes.get("is_operator") and not found.is_operator and not unproven:
+        _refuse_unproven(
+            found if email == found.email else msgspec.structs.replace(found, email=email, is_unproven=True)
+        )
     if not changes:
         return found
+    values = {**changes, **({} if email == found.email else {"proven_at": None})}
     try:
-        connection.execute(update(members).where(members.c.id == found.id).values(**changes))
+        connection.execute(update(members).where(members.c.id == found.id).values(**values))
     except IntegrityError as error:
-        raise EmailTakenError(changes.get("email")) from error
+        raise EmailTakenError(email) from error
     return find_member(connection, found.id)
 
 
@@ -151,19 +188,28 @@ def delete_member(connection: Connection, id_or_email: str) -> Member:
     return found
 
 
-def invite(
-    connection: Connection, workspace_id: str, role: Role, new: NewMember, key: NewPersonalKey
-) -> tuple[Member, bool]:
-    """Give the member with the e-mail address of `new` a role, and make it with a key first where there is none.
+def prove(connection: Connection, member_id: str, now: int) -> Revoked:
+    """Note that the holder of a member's address has proven it just now, and revoke what others may have made (T-04).
 
-    The member, and whether it was made.
+    Every key and session of before is deleted: they may be of somebody who was never the holder.
     """
-    known = connection.scalar(select(members.c.id).where(members.c.email == new.email))
-    if known is None:
-        create_member(connection, new)
-        create_personal_key(connection, key)
-    set_role(connection, workspace_id, known or new.id, role, new.created_at)
-    return find_member(connection, known or new.id), known is None
+    connection.execute(update(members).where(members.c.id == member_id).values(proven_at=now))
+    ended, keys = (
+        connection.execute(delete(table).where(table.c.member_id == member_id)).rowcount
+        for table in (sessions, personal_keys)
+    )
+    return Revoked(keys, ended)
+
+
+def grant_role(
+    connection: Connection, workspace_id: str, id_or_email: str, role: Role, now: int, *, unproven: bool = False
+) -> Member:
+    """Give a member a role in a workspace at once; UnknownMemberError, UnprovenAddressError."""
+    found = find_member(connection, id_or_email)
+    if not unproven:
+        _refuse_unproven(found)
+    set_role(connection, workspace_id, found.id, role, now)
+    return find_member(connection, found.id)
 
 
 def create_first_operator(connection: Connection, new: NewMember, key: NewPersonalKey) -> bool:
@@ -185,14 +231,22 @@ def set_role(connection: Connection, workspace_id: str, member_id: str, role: Ro
     connection.execute(row.on_conflict_do_update(index_elements=key, set_={"role": role}))
 
 
-def change_role(connection: Connection, workspace_id: str, member_id: str, role: Role) -> tuple[Member, Role]:
-    """Give a member of a workspace another role in it; the member, and the role of before. UnknownMemberError."""
+def change_role(
+    connection: Connection, workspace_id: str, member_id: str, role: Role, *, unproven: bool = False
+) -> tuple[Member, Role]:
+    """Give a member of a workspace another role in it; the member, and the role of before.
+
+    UnknownMemberError; UnprovenAddressError where that is more, for an address that nobody has proven.
+    """
     mine = (memberships.c.workspace_id == workspace_id) & (memberships.c.member_id == member_id)
     before = connection.scalar(select(memberships.c.role).where(mine))
     if before is None:
         raise UnknownMemberError(member_id)
+    found = find_member(connection, member_id)
+    if is_more(role, Role(before)) and not unproven:
+        _refuse_unproven(found)
     connection.execute(update(memberships).where(mine).values(role=role))
-    return find_member(connection, member_id), Role(before)
+    return found, Role(before)
 
 
 def remove_role(connection: Connection, workspace_id: str, member_id: str) -> Member:
@@ -252,21 +306,26 @@ def principal_by_subject(connection: Connection, subject: str) -> Principal | No
     return None if row is None else principal_of(connection, row)
 
 
-def sign_in_as(connection: Connection, subject: str, email: str | None) -> tuple[Principal | None, bool]:
+def sign_in_as(connection: Connection, subject: str, email: str | None, now: int) -> SignedIn:
     """The member who has signed in as a subject of an issuer, or whose e-mail address is that of the subject.
 
-    The latter is bound to the subject from then on; also returns whether that is new. No member is taken over: one that
-    is bound to another subject stays bound to it.
+    The latter is bound to the subject from then on. Its keys and sessions are revoked where nobody had proven the
+    address before: the provider has verified it, and they may be somebody else's (T-04). No member is taken over: one
+    that is bound to another subject stays bound to it.
     """
     known = principal_by_subject(connection, subject)
     if known is not None or email is None:
-        return known, False
+        if known is not None and email is not None and known.email == email:
+            waits = (members.c.id == known.id) & members.c.proven_at.is_(None)
+            connection.execute(update(members).where(waits).values(proven_at=now))
+        return SignedIn(known)
     free = (members.c.email == email) & members.c.subject.is_(None)
     row = connection.execute(_MEMBERS.where(free)).mappings().first()
     if row is None:
-        return None, False
+        return SignedIn(None)
+    revoked = prove(connection, row["id"], now) if row["is_unproven"] else Revoked(0, 0)
     connection.execute(update(members).where(members.c.id == row["id"]).values(subject=subject))
-    return principal_of(connection, row), True
+    return SignedIn(principal_of(connection, row), revoked)
 
 
 def principal_of(connection: Connection, row: RowMapping, session_id: str | None = None) -> Principal:
@@ -287,6 +346,7 @@ def select_members() -> Select[tuple[object, ...]]:
     return _MEMBERS
 
 
+_IS_UNPROVEN: Final = members.c.email.is_not(None) & members.c.proven_at.is_(None)
 _MEMBERS: Final = select(
     members.c.id,
     members.c.name,
@@ -294,6 +354,7 @@ _MEMBERS: Final = select(
     members.c.is_operator,
     members.c.subject.is_not(None).label("has_single_sign_on"),
     members.c.created_at,
+    _IS_UNPROVEN.label("is_unproven"),
 )
 
 
@@ -305,6 +366,7 @@ def _member(row: RowMapping, roles: Mapping[str, Sequence[Membership]]) -> Membe
         bool(row["is_operator"]),
         bool(row["has_single_sign_on"]),
         row["created_at"],
+        bool(row["is_unproven"]),
         tuple(roles.get(row["id"], ())),
     )
 
@@ -321,6 +383,15 @@ def _roles(connection: Connection, member_ids: Iterable[str]) -> dict[str, list[
     for member_id, workspace_id, name, role in connection.execute(found):
         roles.setdefault(member_id, []).append(Membership(workspace_id, name, Role(role)))
     return roles
+
+
+def _refuse_unproven(found: Member, email: object = None) -> None:
+    """Refuse power for a member whose address, or the other that it is to have, nobody has proven.
+
+    UnprovenAddressError.
+    """
+    if found.is_unproven or (email is not None and email != found.email):
+        raise UnprovenAddressError(email or found.email)
 
 
 def _refuse_last_way_in(connection: Connection, key_id: str) -> None:

@@ -20,7 +20,7 @@ from fairlead.storage.accounts.workspaces import (
     readable,
 )
 from fairlead.storage.accounts.workspaces import create_workspace as insert_workspace
-from fairlead.storage.db.member_tables import memberships
+from fairlead.storage.db.member_tables import invitations, memberships
 from fairlead.storage.db.schema import webhook_secrets
 from fairlead.storage.db.tables import (
     api_keys,
@@ -32,7 +32,7 @@ from fairlead.storage.db.tables import (
 )
 
 _ENDED_AT_ONCE: Final = 10
-_GOES: Final = (memberships, provider_keys, webhook_secrets, editor_documents)
+_GOES: Final = (memberships, invitations, provider_keys, webhook_secrets, editor_documents)
 R = TypeVar("R", bound=msgspec.Struct)
 
 _KEY_COLUMNS: Final = (

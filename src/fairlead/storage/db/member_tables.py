@@ -1,4 +1,4 @@
-"""The tables of people: members, their roles, keys and sessions, and the log of who did what."""
+"""The tables of people: members, their roles, keys and sessions, invitations, and the log of who did what."""
 
 from typing import Final
 
@@ -18,6 +18,7 @@ members = Table(
     Column("is_operator", Boolean, nullable=False, server_default=false()),
     Column("subject", String(512), unique=True, comment="issuer and subject of OpenID Connect, once signed in by it"),
     Column("created_at", _INT, nullable=False),
+    Column("proven_at", _INT, comment="when its holder proved the address; null where nobody has"),
 )
 
 memberships = Table(
@@ -39,6 +40,22 @@ personal_keys = Table(
     Column("label", String(100), nullable=False),
     Column("created_at", _INT, nullable=False),
 )
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("id", _UUID, primary_key=True),
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False),
+    Column("email", String(254), nullable=False, comment="in lower case"),
+    Column("role", String(16), nullable=False, comment="owner, member or viewer"),
+    Column("is_mailed", Boolean, nullable=False, comment="whether only the address was sent the link"),
+    Column("digest", String(64), nullable=False, unique=True, comment="SHA-256 of the token in the link"),
+    Column("inviter_id", _UUID, comment="the member who invites; null for a command"),
+    Column("inviter", String(100), nullable=False, comment="as it was called then"),
+    Column("created_at", _INT, nullable=False),
+    Column("expires_at", _INT, nullable=False, index=True),
+)
+Index("ix_invitations_workspace_id", invitations.c.workspace_id, invitations.c.email, unique=True)
 
 sessions = Table(
     "sessions",

@@ -24,7 +24,15 @@ from fairlead.api.http.sessions import SessionCookies
 from fairlead.domain.accounts.rights import Principal, Right
 from fairlead.operations.accounts.members import find_member
 from fairlead.operations.accounts.request_limits import RequestLimits, household
-from fairlead.operations.accounts.sessions import NoSessionError, Origin, PersonalKey, Session, Sessions, csrf_token
+from fairlead.operations.accounts.sessions import (
+    BegunSession,
+    NoSessionError,
+    Origin,
+    PersonalKey,
+    Session,
+    Sessions,
+    csrf_token,
+)
 from fairlead.operations.accounts.workspaces import list_workspace_names
 from fairlead.operations.outages import AnsweringDatabase
 
@@ -51,19 +59,16 @@ class SessionHandlers(msgspec.Struct, frozen=True):
     async def sign_in(self, request: Request) -> Response:
         """`POST /sessions`: begin a session by a personal key."""
         self.cookies.check_origin(request.scope)
-        address = self.cookies.base_urls.caller_of(request.scope)
-        self.logins.count(household(address))
+        self.logins.count(household(self.cookies.base_urls.caller_of(request.scope)))
         body = await read_body(request, SignIn)
-        origin = Origin(None if address is None else str(address), request.headers.get("user-agent"))
-        begun = await self.sessions.begin(PersonalKey(body.key), origin)
-        token = csrf_token(begun.cookie)
-        signed_in: SignedIn = {"csrf_token": token, "me": {**await self._me(begun.principal), "csrf_token": token}}
+        begun = await self.sessions.begin(PersonalKey(body.key), origin_of(request, self.cookies))
+        signed_in = await show_session(self.database, begun)
         return answer(signed_in, _CREATED, {"Set-Cookie": self.cookies.set(request.scope, begun.cookie)})
 
     async def show_me(self, request: Request) -> Response:
         """`GET /me`: who calls, and their rights in each workspace."""
         principal = principal_of(request)
-        me = await self._me(principal)
+        me = await _me(self.database, principal)
         cookie = None if principal.session_id is None else self.cookies.read(request.scope)
         return answer(me if cookie is None else {**me, "csrf_token": csrf_token(cookie.text)})
 
@@ -97,23 +102,36 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         await self.sessions.end_all(member, actor_of(request))
         return Response(status_code=_DELETED)
 
-    async def _me(self, principal: Principal) -> Me:
-        """Who calls; an operator sees some workspaces here, and all of them in the list of workspaces."""
-        found: list[MembershipShown] = [
-            {"id": one.workspace_id, "name": one.workspace, "role": one.role.value} for one in principal.memberships
-        ]
-        if principal.is_operator:
-            known = {one["id"] for one in found}
-            others = await list_workspace_names(self.database, _OPERATED_MAX)
-            found += [{"id": one.id, "name": one.name, "role": "operator"} for one in others if one.id not in known]
-        return {
-            "kind": principal.kind,
-            "id": principal.id,
-            "name": principal.name,
-            "email": principal.email,
-            "is_operator": principal.is_operator,
-            "workspaces": found,
-        }
+
+def origin_of(request: Request, cookies: SessionCookies) -> Origin:
+    """Where a person signs in from."""
+    address = cookies.base_urls.caller_of(request.scope)
+    return Origin(None if address is None else str(address), request.headers.get("user-agent"))
+
+
+async def show_session(database: AnsweringDatabase, begun: BegunSession) -> SignedIn:
+    """A session that has just begun, as its page is told."""
+    token = csrf_token(begun.cookie)
+    return {"csrf_token": token, "me": {**await _me(database, begun.principal), "csrf_token": token}}
+
+
+async def _me(database: AnsweringDatabase, principal: Principal) -> Me:
+    """Who calls; an operator sees some workspaces here, and all of them in the list of workspaces."""
+    found: list[MembershipShown] = [
+        {"id": one.workspace_id, "name": one.workspace, "role": one.role.value} for one in principal.memberships
+    ]
+    if principal.is_operator:
+        known = {one["id"] for one in found}
+        others = await list_workspace_names(database, _OPERATED_MAX)
+        found += [{"id": one.id, "name": one.name, "role": "operator"} for one in others if one.id not in known]
+    return {
+        "kind": principal.kind,
+        "id": principal.id,
+        "name": principal.name,
+        "email": principal.email,
+        "is_operator": principal.is_operator,
+        "workspaces": found,
+    }
 
 
 def _show(session: Session, principal: Principal) -> SessionShown:

@@ -7,11 +7,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from fairlead.api.admin.people.sessions import origin_of
 from fairlead.api.http.route import Access, Answer, Parameter, Route
 from fairlead.api.http.sessions import SessionCookies
 from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.operations.accounts.request_limits import RequestLimits, household
-from fairlead.operations.accounts.sessions import Origin
 from fairlead.operations.accounts.single_sign_on import WAITS_MS, SignInRefusedError, SingleSignOn
 
 START: Final = "/oidc/start"
@@ -46,8 +46,7 @@ class OidcHandlers(msgspec.Struct, frozen=True):
     async def finish_oidc(self, request: Request) -> Response:
         """`GET /oidc/callback`: begin a session for the browser that is back."""
         provider, query = self._provider(), request.query_params
-        address = self.cookies.base_urls.caller_of(request.scope)
-        origin = Origin(None if address is None else str(address), request.headers.get("user-agent"))
+        origin = origin_of(request, self.cookies)
         code, state, kept = (
             _usable_text(text) for text in (query.get("code"), query.get("state"), request.cookies.get(_COOKIE))
         )

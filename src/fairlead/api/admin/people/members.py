@@ -7,9 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of, principal_of, workspace_of
-from fairlead.api.admin.bodies import PAGE, after_of, answer, changes_of, limit_of, page_of, read_body
+from fairlead.api.admin.bodies import PAGE, after_of, answer, changes_of, flag_of, limit_of, page_of, read_body
 from fairlead.api.admin.documents import (
-    Invitation,
     IssuedSecret,
     MemberChange,
     MemberDetail,
@@ -22,7 +21,7 @@ from fairlead.api.admin.documents import (
     RoleChange,
     WorkspaceMemberShown,
 )
-from fairlead.api.http.route import Access, Answer, Body, Route
+from fairlead.api.http.route import Access, Answer, Body, Parameter, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right, Role
@@ -45,17 +44,20 @@ class MemberHandlers(msgspec.Struct, frozen=True):
     clock: Clock
 
     async def list_members(self, request: Request) -> Response:
-        """`GET /members`: all of them with their roles, by age."""
-        limit = limit_of(request)
-        found = await operations.list_members(self.database, after_of(request, _ALL), limit + 1)
+        """`GET /members`: all of them with their roles, by age, or those whose address nobody has proven."""
+        limit, is_unproven = limit_of(request), flag_of(request, "unproven")
+        which = f"unproven {_ALL}" if is_unproven else _ALL
+        found = await operations.list_members(self.database, after_of(request, which), limit + 1, unproven=is_unproven)
         after = found[limit - 1].id if len(found) > limit else None
-        return answer(page_of([_show(member) for member in found[:limit]], _ALL, after))
+        return answer(page_of([_show(member) for member in found[:limit]], which, after))
 
     async def create_member(self, request: Request) -> Response:
         """`POST /members`: a member without roles and keys."""
         body = await read_body(request, NewMember)
         person = NewPerson(body.name, body.email, body.is_operator)
-        made = await operations.create_member(self.database, person, actor_of(request), self.clock)
+        made = await operations.create_member(
+            self.database, person, actor_of(request), self.clock, unproven=body.unproven
+        )
         return answer(_show(made), _CREATED)
 
     async def show_member(self, request: Request) -> Response:
@@ -69,8 +71,14 @@ class MemberHandlers(msgspec.Struct, frozen=True):
     async def change_member(self, request: Request) -> Response:
         """`PATCH /members/{member_id}`: another name or address, or whether it is an operator."""
         changes = changes_of(await read_body(request, MemberChange))
+        is_allowed = bool(changes.pop("unproven"))
         changed = await operations.change_member(
-            self.database, request.path_params["member_id"], changes, actor_of(request), self.clock
+            self.database,
+            request.path_params["member_id"],
+            changes,
+            actor_of(request),
+            self.clock,
+            unproven=is_allowed,
         )
         return answer(_show(changed))
 
@@ -104,25 +112,32 @@ class MemberHandlers(msgspec.Struct, frozen=True):
         after = found[limit - 1].member.id if len(found) > limit else None
         return answer(page_of([_shown_role(one.member, one.role) for one in found[:limit]], which, after))
 
-    async def invite(self, request: Request) -> Response:
-        """`POST /workspaces/{workspace}/members`: a role for a person, who is made a member with a key if need be."""
+    async def grant_role(self, request: Request) -> Response:
+        """`POST /workspaces/{workspace}/members`: a role for a member at once, without an invitation."""
         body, workspace = await read_body(request, NewMembership), workspace_of(request)
-        role = Role(body.role)
-        invited = await operations.invite(
-            self.database, workspace.id, NewPerson(body.name, body.email), role, actor_of(request), self.clock
+        granted = await operations.grant_role(
+            self.database,
+            workspace.id,
+            body.member,
+            Role(body.role),
+            actor_of(request),
+            self.clock,
+            unproven=body.unproven,
         )
-        told: Invitation = {
-            "member": _shown_role(invited.member, role),
-            "key": None if invited.key is None else _secret(invited.key),
-        }
-        return answer(told, _CREATED)
+        return answer(_shown_role(granted.member, granted.role), _CREATED)
 
     async def change_role(self, request: Request) -> Response:
         """`PATCH /workspaces/{workspace}/members/{member_id}`: another role in the workspace."""
         body, workspace = await read_body(request, RoleChange), workspace_of(request)
         member_id = request.path_params["member_id"]
         changed = await operations.change_role(
-            self.database, workspace.id, member_id, Role(body.role), actor_of(request), self.clock
+            self.database,
+            workspace.id,
+            member_id,
+            Role(body.role),
+            actor_of(request),
+            self.clock,
+            unproven=body.unproven,
         )
         return answer(_shown_role(changed.member, changed.role))
 
@@ -150,6 +165,7 @@ def _show(member: Member) -> MemberShown:
         "email": member.email,
         "is_operator": member.is_operator,
         "has_single_sign_on": member.has_single_sign_on,
+        "is_unproven": member.is_unproven,
         "created_at": as_time(member.created_at),
         "workspaces": [
             {"id": one.workspace_id, "name": one.workspace, "role": one.role.value} for one in member.memberships
@@ -167,7 +183,13 @@ def _secret(issued: IssuedKey) -> IssuedSecret:
 
 
 def _shown_role(member: Member, role: Role) -> WorkspaceMemberShown:
-    return {"id": member.id, "name": member.name, "email": member.email, "role": role.value}
+    return {
+        "id": member.id,
+        "name": member.name,
+        "email": member.email,
+        "is_unproven": member.is_unproven,
+        "role": role.value,
+    }
 
 
 ROUTES: Final = (
@@ -178,7 +200,7 @@ ROUTES: Final = (
         "List members",
         {200: Answer("A page, by age.", Page[MemberShown])},
         (400, 422),
-        PAGE,
+        (*PAGE, Parameter("unproven", "Only those whose address nobody has proven: `true`.", bool)),
         access=Access.MEMBER,
         right=Right.OPERATE,
     ),
@@ -261,13 +283,14 @@ ROUTES: Final = (
     Route(
         "POST",
         "/workspaces/{workspace}/members",
-        MemberHandlers.invite,
-        "Give a person a role in a workspace",
-        {201: Answer("The member, and the first key of one who was made.", Invitation)},
-        (400, 404, 413, 422),
+        MemberHandlers.grant_role,
+        "Give a member a role in a workspace at once",
+        {201: Answer("The member.", WorkspaceMemberShown)},
+        (400, 404, 409, 413, 422),
         body=Body(NewMembership),
         access=Access.MEMBER,
-        right=Right.MANAGE,
+        description="For operators; owners invite people, who accept.",
+        right=Right.OPERATE,
     ),
     Route(
         "PATCH",
@@ -275,7 +298,7 @@ ROUTES: Final = (
         MemberHandlers.change_role,
         "Change the role of a member in a workspace",
         {200: Answer("The member.", WorkspaceMemberShown)},
-        (400, 404, 413, 422),
+        (400, 404, 409, 413, 422),
         body=Body(RoleChange),
         access=Access.MEMBER,
         right=Right.MANAGE,

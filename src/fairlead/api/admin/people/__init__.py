@@ -1,0 +1,7 @@
+"""People over HTTP: how they come in, how they sign in, and what they are and have.
+
+invitations  links that give a role, and who accepts them
+sessions     signing in by a key, and one's own sessions
+oidc         signing in at an OpenID Connect provider
+members      members, their roles and their keys
+"""
