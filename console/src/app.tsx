@@ -3,6 +3,7 @@ import { Building2, Compass } from "lucide-react";
 import { Link, Redirect, Route, Router, Switch, useLocation } from "wouter";
 import { useMe, useSession } from "./api/session";
 import { Button, Empty, FaultNotice, Loading } from "./components/basics";
+import { Invitation } from "./pages/invitation";
 import { Login, LoginDialog } from "./pages/login";
 import { Shell } from "./shell";
 
@@ -33,7 +34,10 @@ const PAGES: readonly (readonly [string, ComponentType<any>])[] = [
 ];
 
 export function App() {
-  const { state, retry } = useSession();
+  const { state, retry, invitation } = useSession();
+  if (invitation !== null && state.kind !== "unknown") {
+    return <Invitation token={invitation} />;
+  }
   switch (state.kind) {
     case "unknown":
       return <Loading />;

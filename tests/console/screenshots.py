@@ -103,7 +103,8 @@ def _use(server: Server) -> dict[str, str]:
         _post(client, f"{_ADMIN}/workspaces/studio/credit", {"amount": "250", "reason": "invoice 2026-11"})
         for name, role in (("Grace Hopper", "owner"), ("Ada Lovelace", "member"), ("Alan Turing", "viewer")):
             email = f"{name.split()[0].lower()}@example.com"
-            _post(client, f"{ours}/members", {"name": name, "email": email, "role": role})
+            _post(client, f"{_ADMIN}/members", {"name": name, "email": email})
+            _post(client, f"{ours}/members", {"member": email, "role": role, "unproven": True})
         keys = [
             _post(client, f"{ours}/keys", {"label": label, "team": team, "budget": "40", "budget_period": "month"})
             for label, team in (("website", "web"), ("batch jobs", "studio"))

@@ -152,6 +152,25 @@ def test_operator_adds_a_member_whose_keys_can_be_revoked(open_page: Open) -> No
     expect(keys.get_by_text("No personal key.")).to_be_visible()
 
 
+@pytest.mark.req("A-04", "T-04")
+def test_operator_is_asked_before_an_unproven_address_operates(open_page: Open) -> None:
+    """The form says why, and does it once that is confirmed."""
+    page = open_page("/console/members?tab=everybody")
+    page.get_by_role("button", name="Add a member").click()
+    page.get_by_label("Name").fill("Emmy")
+    page.get_by_label("E-mail").fill("emmy@example.com")
+    page.get_by_label("Operator: has every right").check()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Nobody has proven")
+    dialog.get_by_label("Do it all the same").check()
+    dialog.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("row", name="Emmy")).to_contain_text("unproven")
+    page.get_by_role("button", name="Delete Emmy").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("row", name="Emmy")).to_have_count(0)
+
+
 @pytest.mark.req("A-04")
 def test_last_operator_cannot_be_demoted(open_page: Open) -> None:
     """The server's refusal is shown in the form, which stays open."""

@@ -63,7 +63,7 @@ async function check(answer: Response, path: string): Promise<Response> {
   if (answer.ok) {
     return answer;
   }
-  const isLogin = path.startsWith("/api/admin/v1/sessions") || path.startsWith("/api/admin/v1/me");
+  const isLogin = ["sessions", "me", "invitations"].some((name) => path.startsWith(`/api/admin/v1/${name}`));
   if (answer.status === 401 && !isLogin) {
     for (const listener of signedOutListeners) {
       listener();

@@ -5,6 +5,7 @@ import { Fault } from "./faults";
 import type { components } from "./schema";
 
 export type Me = components["schemas"]["Me"];
+type Accepted = components["schemas"]["AcceptedInvitation"];
 export type Role = "owner" | "member" | "viewer";
 
 /** The state of the session: `ended` is one that was open in this page, whose pages stay under the login. */
@@ -12,7 +13,11 @@ type State = { kind: "unknown" } | { kind: "none" } | { kind: "open" | "ended"; 
 
 interface Session {
   state: State;
+  /** The token of the link that led here, until it is accepted or put off. */
+  invitation: string | null;
   signIn(key: string): Promise<void>;
+  /** Go on as whom an accepted invitation has signed in, or as before; in the workspace that it was for. */
+  leaveInvitation(accepted?: Accepted): Promise<void>;
   signOut(): Promise<void>;
   retry(): void;
   workspace: string;
@@ -22,10 +27,16 @@ interface Session {
 const SessionContext = createContext<Session | null>(null);
 const CHOSEN = "fairlead-workspace";
 
+/** What a link has behind its hash, which no server or proxy sees: the key that the server prints, or an invitation. */
+function ofLink(name: "key" | "invitation"): string | null {
+  return new URLSearchParams(location.hash.slice(1)).get(name);
+}
+
 export function SessionProvider({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const [state, setState] = useState<State>({ kind: "unknown" });
   const [workspace, setChosen] = useState("");
+  const [invitation, setInvitation] = useState(() => ofLink("invitation"));
 
   const open = useCallback(
     (me: Me, csrfToken: string | undefined) => {
@@ -55,10 +66,11 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   }, [open]);
 
   useEffect(() => {
-    const key = new URLSearchParams(location.hash.slice(1)).get("key");
-    if (key) {
-      // The link that the server prints has the key behind the hash, which no server or proxy sees.
+    const key = ofLink("key");
+    if (location.hash) {
       history.replaceState(null, "", location.pathname + location.search);
+    }
+    if (key) {
       api
         .POST("/api/admin/v1/sessions", { body: { key } })
         .then(({ data }) => open(data!.me, data!.csrf_token))
@@ -78,7 +90,19 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     () => ({
       state,
       workspace,
+      invitation,
       retry: () => void look(),
+      async leaveInvitation(accepted) {
+        if (accepted) {
+          localStorage.setItem(CHOSEN, accepted.workspace);
+          if (accepted.session) {
+            open(accepted.session.me, accepted.session.csrf_token);
+          } else {
+            await look();
+          }
+        }
+        setInvitation(null);
+      },
       async signIn(key) {
         const { me, csrf_token } = await documentOf(api.POST("/api/admin/v1/sessions", { body: { key } }));
         open(me, csrf_token);
@@ -86,6 +110,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
       async signOut() {
         await api.DELETE("/api/admin/v1/sessions/{session_id}", { params: { path: { session_id: "current" } } }).catch(() => null);
         queries.clear();
+        setCsrfToken("");
         setState({ kind: "none" });
       },
       chooseWorkspace(name) {
@@ -95,7 +120,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
         void queries.resetQueries();
       },
     }),
-    [state, workspace, look, open, queries],
+    [state, workspace, invitation, look, open, queries],
   );
   return <SessionContext value={session}>{children}</SessionContext>;
 }

@@ -10,6 +10,7 @@ import { FormDialog, textInput } from "../components/form-dialog";
 import { useToasts } from "../components/toasts";
 import { ago, date } from "../format";
 import { NewPersonalKey, RevokePersonalKey } from "./personal-keys";
+import { Unproven } from "./unproven";
 
 type Member = components["schemas"]["MemberShown"];
 type Asked = { kind: "new" } | { kind: "change" | "delete" | "keys"; member: Member };
@@ -20,7 +21,8 @@ export function Everybody() {
   const queries = useQueryClient();
   const { tell } = useToasts();
   const [asked, setAsked] = useState<Asked | null>(null);
-  const list = usePages(["everybody"], (cursor) => documentOf(api.GET("/api/admin/v1/members", { params: { query: { cursor } } })));
+  const [unproven, setUnproven] = useState(false);
+  const list = usePages(["everybody", unproven], (cursor) => documentOf(api.GET("/api/admin/v1/members", { params: { query: { cursor, unproven } } })));
   const again = () => Promise.all([queries.invalidateQueries({ queryKey: ["everybody"] }), queries.invalidateQueries({ queryKey: ["members"] })]);
   const close = () => setAsked(null);
   const add = (
@@ -32,11 +34,16 @@ export function Everybody() {
     <>
       <Loaded query={list.query}>
         {() =>
-          list.rows.length === 0 ? (
+          list.rows.length === 0 && !unproven ? (
             <Empty action={add}>There is no member yet.</Empty>
           ) : (
             <div className="stack">
-              <div className="row end">{add}</div>
+              <div className="row spread">
+                <label className="check">
+                  <input type="checkbox" checked={unproven} onChange={(event) => setUnproven(event.target.checked)} /> Only addresses that nobody has proven
+                </label>
+                {add}
+              </div>
               <div className="table-box">
                 <table className="table cards">
                   <thead>
@@ -57,6 +64,7 @@ export function Everybody() {
                             {one.id === me.id && <span className="tag accent">you</span>}
                             {one.is_operator && <span className="tag good">operator</span>}
                             {one.has_single_sign_on && <span className="tag">single sign-on</span>}
+                            {one.is_unproven && <span className="tag">unproven</span>}
                           </span>
                         </td>
                         <td data-label="E-mail">{one.email ?? "–"}</td>
@@ -100,13 +108,14 @@ function MemberForm({ member, onClose, onDone }: { member?: Member; onClose: () 
   const [name, setName] = useState(member?.name ?? "");
   const [email, setEmail] = useState(member?.email ?? "");
   const [isOperator, setOperator] = useState(member?.is_operator ?? false);
+  const [unproven, setUnproven] = useState(false);
   return (
-    <FormDialog title={member ? `Change ${member.name}` : "Add a member"} action={member ? "Save" : "Add"} onClose={onClose} fields={["name", "email", "is_operator"]}
+    <FormDialog title={member ? `Change ${member.name}` : "Add a member"} action={member ? "Save" : "Add"} onClose={onClose} fields={["name", "email", "is_operator", "unproven"]}
       onSubmit={async () => {
         if (member) {
-          await api.PATCH("/api/admin/v1/members/{member_id}", { params: { path: { member_id: member.id } }, body: { name, ...(email && { email }), is_operator: isOperator } });
+          await api.PATCH("/api/admin/v1/members/{member_id}", { params: { path: { member_id: member.id } }, body: { name, ...(email && { email }), is_operator: isOperator, unproven } });
         } else {
-          await api.POST("/api/admin/v1/members", { body: { name, email, is_operator: isOperator } });
+          await api.POST("/api/admin/v1/members", { body: { name, email, is_operator: isOperator, unproven } });
         }
         await onDone();
       }}>
@@ -118,6 +127,7 @@ function MemberForm({ member, onClose, onDone }: { member?: Member; onClose: () 
             <input type="checkbox" checked={isOperator} onChange={(event) => setOperator(event.target.checked)} /> Operator: has every right in every workspace
           </label>
           {faults.is_operator && <p className="fault" role="alert">{faults.is_operator}</p>}
+          <Unproven fault={faults.unproven} value={unproven} onChange={setUnproven} />
         </>
       )}
     </FormDialog>

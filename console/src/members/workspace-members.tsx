@@ -2,12 +2,14 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Trash2, UserPlus, Users } from "lucide-react";
 import { useState } from "react";
 import { api, documentOf } from "../api/client";
+import { Fault } from "../api/faults";
 import { usePages } from "../api/pages";
 import type { components } from "../api/schema";
 import { useMe } from "../api/session";
 import { Button, Empty, Field, Loaded } from "../components/basics";
 import { FormDialog, textInput } from "../components/form-dialog";
 import { useToasts } from "../components/toasts";
+import { dateTime } from "../format";
 
 type Member = components["schemas"]["WorkspaceMemberShown"];
 type GrantableRole = components["schemas"]["RoleChange"]["role"];
@@ -23,15 +25,17 @@ export function WorkspaceMembers() {
   const { workspace, mayChange, me } = useMe();
   const queries = useQueryClient();
   const { tell, tellFault } = useToasts();
-  const [asked, setAsked] = useState<{ kind: "invite" } | { kind: "remove"; member: Member } | null>(null);
+  const [asked, setAsked] = useState<{ kind: "invite" } | { kind: "remove"; member: Member } | { kind: "unproven"; member: Member; role: GrantableRole } | null>(null);
   const list = usePages(["members", workspace], (cursor) =>
     documentOf(api.GET("/api/admin/v1/workspaces/{workspace}/members", { params: { path: { workspace }, query: { cursor } } })),
   );
   const again = () => queries.invalidateQueries({ queryKey: ["members"] });
-  const change = (member: Member, role: GrantableRole) =>
-    documentOf(api.PATCH("/api/admin/v1/workspaces/{workspace}/members/{member_id}", { params: { path: { workspace, member_id: member.id } }, body: { role } }))
-      .then(() => tell(`${member.name} is now ${role}.`), tellFault)
+  const change = (member: Member, role: GrantableRole, unproven = false) =>
+    documentOf(api.PATCH("/api/admin/v1/workspaces/{workspace}/members/{member_id}", { params: { path: { workspace, member_id: member.id } }, body: { role, unproven } }))
+      .then(() => tell(`${member.name} is now ${role}.`))
       .finally(again);
+  const choose = (member: Member, role: GrantableRole) =>
+    change(member, role).catch((error: unknown) => (error instanceof Fault && error.fields.unproven ? setAsked({ kind: "unproven", member, role }) : tellFault(error)));
   const invite = mayChange && (
     <Button look="primary" icon={UserPlus} onClick={() => setAsked({ kind: "invite" })}>
       Invite a person
@@ -62,12 +66,12 @@ export function WorkspaceMembers() {
                     {list.rows.map((one) => (
                       <tr key={one.id}>
                         <td data-label="Name">
-                          <span><strong>{one.name}</strong> {one.id === me.id && <span className="tag accent">you</span>}</span>
+                          <span><strong>{one.name}</strong> {one.id === me.id && <span className="tag accent">you</span>} {one.is_unproven && <span className="tag">unproven</span>}</span>
                         </td>
                         <td data-label="E-mail">{one.email ?? "–"}</td>
                         <td data-label="Role">
                           {mayChange && one.role !== "operator" ? (
-                            <select className="input" aria-label={`Role of ${one.name}`} value={one.role} onChange={(event) => void change(one, event.target.value as GrantableRole)}>
+                            <select className="input" aria-label={`Role of ${one.name}`} value={one.role} onChange={(event) => void choose(one, event.target.value as GrantableRole)}>
                               {ROLES.map(([role]) => (
                                 <option key={role}>{role}</option>
                               ))}
@@ -89,7 +93,13 @@ export function WorkspaceMembers() {
           )
         }
       </Loaded>
-      {asked?.kind === "invite" && <Invite onClose={() => void again().then(() => setAsked(null))} />}
+      {mayChange && <OpenInvitations />}
+      {asked?.kind === "invite" && <Invite onClose={() => void queries.invalidateQueries({ queryKey: ["invitations"] }).then(() => setAsked(null))} />}
+      {asked?.kind === "unproven" && (
+        <FormDialog title={`Make ${asked.member.name} ${asked.role}?`} action="Do it all the same" isDangerous onClose={() => setAsked(null)} onSubmit={() => change(asked.member, asked.role, true)}>
+          {() => <p>Nobody has proven to hold the e-mail address {asked.member.email}. Whoever has its link or a key of the member gets this role, also if that is somebody else.</p>}
+        </FormDialog>
+      )}
       {asked?.kind === "remove" && (
         <FormDialog title={`Remove ${asked.member.name}?`} action="Remove" isDangerous onClose={() => setAsked(null)}
           onSubmit={async () => {
@@ -104,23 +114,70 @@ export function WorkspaceMembers() {
   );
 }
 
+/** Who was invited and has not accepted yet. */
+function OpenInvitations() {
+  const { workspace } = useMe();
+  const queries = useQueryClient();
+  const { tell, tellFault } = useToasts();
+  const list = usePages(["invitations", workspace], (cursor) =>
+    documentOf(api.GET("/api/admin/v1/workspaces/{workspace}/invitations", { params: { path: { workspace }, query: { cursor } } })),
+  );
+  const withdraw = (id: string, email: string) =>
+    documentOf(api.DELETE("/api/admin/v1/workspaces/{workspace}/invitations/{invitation_id}", { params: { path: { workspace, invitation_id: id } } }))
+      .then(() => tell(`The invitation of ${email} was withdrawn.`), tellFault)
+      .finally(() => queries.invalidateQueries({ queryKey: ["invitations"] }));
+  return (
+    list.rows.length > 0 && (
+      <section className="stack" aria-label="Invitations">
+        <h2>Invitations</h2>
+        <div className="table-box">
+          <table className="table cards">
+            <thead>
+              <tr>
+                <th scope="col">E-mail</th>
+                <th scope="col">Role</th>
+                <th scope="col">Invited by</th>
+                <th scope="col">Expires</th>
+                <th scope="col"><span className="visually-hidden">Actions</span></th>
+              </tr>
+            </thead>
+            <tbody>
+              {list.rows.map((one) => (
+                <tr key={one.id}>
+                  <td data-label="E-mail">{one.email} {one.is_mailed && <span className="tag">mailed</span>}</td>
+                  <td data-label="Role"><span className="tag">{one.role}</span></td>
+                  <td data-label="Invited by">{one.inviter}</td>
+                  <td data-label="Expires">{dateTime(one.expires_at)}</td>
+                  <td className="end">
+                    <Button size="small" aria-label={`Withdraw the invitation of ${one.email}`} onClick={() => void withdraw(one.id, one.email)}>Withdraw</Button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+        {list.hasMore && <Button isBusy={list.isLoadingMore} onClick={list.more}>Show more</Button>}
+      </section>
+    )
+  );
+}
+
 function Invite({ onClose }: { onClose: () => void }) {
   const { workspace } = useMe();
   const { tell } = useToasts();
-  const [name, setName] = useState("");
   const [email, setEmail] = useState("");
   const [role, setRole] = useState<GrantableRole>("member");
+  const [byHand, setByHand] = useState(false);
   return (
-    <FormDialog title="Invite a person" action="Invite" onClose={onClose} fields={["name", "email", "role"]}
+    <FormDialog title="Invite a person" action="Invite" onClose={onClose} fields={["email", "role"]}
       onSubmit={async () => {
-        const invited = await documentOf(api.POST("/api/admin/v1/workspaces/{workspace}/members", { params: { path: { workspace } }, body: { name, email, role } }));
-        tell(`${invited.member.name} is now ${invited.member.role} of ${workspace}.`);
-        return invited.key?.secret;
+        const { link } = await documentOf(api.POST("/api/admin/v1/workspaces/{workspace}/invitations", { params: { path: { workspace } }, body: { email, role, by_hand: byHand } }));
+        tell(link === null ? `The invitation was mailed to ${email}.` : `Pass the link on to ${email}.`);
+        return link;
       }}>
       {(faults) => (
         <>
-          <Field label="Name" fault={faults.name}>{(control) => <input {...control} {...textInput({ value: name, onChange: setName })} autoComplete="off" />}</Field>
-          <Field label="E-mail" fault={faults.email} hint="A person who is new here also gets a personal key, which you hand over.">
+          <Field label="E-mail" fault={faults.email} hint="The person gets the role by opening a link and accepting. It is mailed where this server can send e-mail; otherwise you pass it on.">
             {(control) => <input {...control} {...textInput({ value: email, onChange: setEmail })} type="email" autoComplete="off" />}
           </Field>
           <Field label="Role" fault={faults.role}>
@@ -134,6 +191,9 @@ function Invite({ onClose }: { onClose: () => void }) {
               </select>
             )}
           </Field>
+          <label className="check">
+            <input type="checkbox" checked={byHand} onChange={(event) => setByHand(event.target.checked)} /> Show me the link instead of mailing it: it then proves no address
+          </label>
         </>
       )}
     </FormDialog>

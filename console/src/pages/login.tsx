@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { LogIn } from "lucide-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { api, documentOf } from "../api/client";
 import { Fault } from "../api/faults";
 import { useSession } from "../api/session";
@@ -29,13 +29,22 @@ function refusalOf(): string {
 /** The page for people who are not signed in. */
 export function Login() {
   return (
+    <LoginCard>
+      <LoginForm />
+    </LoginCard>
+  );
+}
+
+/** The frame of what is shown to people who are not signed in. */
+export function LoginCard({ children }: { children: ReactNode }) {
+  return (
     <main className="login">
       <div className="login-card stack wide">
         <h1 className="brand">
           <img src="/console/icon.svg" alt="" />
           Fairlead
         </h1>
-        <LoginForm />
+        {children}
       </div>
     </main>
   );
@@ -53,7 +62,7 @@ export function LoginDialog() {
   );
 }
 
-function LoginForm() {
+export function LoginForm() {
   const { signIn } = useSession();
   const [key, setKey] = useState("");
   const [fault, setFault] = useState("");
