@@ -55,8 +55,8 @@ class LiveServersError(Exception):
     def __init__(self, servers: int) -> None:
         super().__init__(
             f"{servers} of the servers that use the database are of versions before {COMPATIBLE_FROM}, which cannot"
-            f" work with it at {HEAD}: stop them and try again. `fairlead migrate --force` does not wait for that, and then"
-            " all their calls fail until they are replaced. Nothing was changed"
+            f" work with it at {HEAD}: stop them and try again. `fairlead migrate --force` does not wait for that, and"
+            " then all their calls fail until they are replaced. Nothing was changed"
         )
 
 
