@@ -385,13 +385,10 @@ def _roles(connection: Connection, member_ids: Iterable[str]) -> dict[str, list[
     return roles
 
 
-def _refuse_unproven(found: Member, email: object = None) -> None:
-    """Refuse power for a member whose address, or the other that it is to have, nobody has proven.
-
-    UnprovenAddressError.
-    """
-    if found.is_unproven or (email is not None and email != found.email):
-        raise UnprovenAddressError(email or found.email)
+def _refuse_unproven(found: Member) -> None:
+    """Refuse power for a member whose address nobody has proven; UnprovenAddressError."""
+    if found.is_unproven:
+        raise UnprovenAddressError(found.email)
 
 
 def _refuse_last_way_in(connection: Connection, key_id: str) -> None:
