@@ -1,5 +1,6 @@
 """What a caller with a key of its own tries: documents, headers, pictures and queues that keep others waiting."""
 
+import asyncio
 import io
 import json
 import socket
@@ -19,7 +20,7 @@ import PIL.Image
 from attacks.witness import GRAPH
 from attacks.world import Attack, Verdict, World, environment
 from end_to_end.workflow_clients import ENDED, WorkflowClient, graph_showing
-from fake_partner import reply
+from fake_partner import Request, reply
 from servers import serving, wait_until
 
 MIB: Final = 2**20
@@ -38,6 +39,8 @@ _LONG_JOBS: Final = 5
 _HOSTS: Final = 2
 """The default of `FAIRLEAD_ENGINE_HOSTS`."""
 _SHORT_JOBS: Final = 10
+_POISONED: Final = 30
+"""Six times as many as cool a key down."""
 _WAIT_MAX: Final = 1.0
 """The seconds that another workspace's job may wait for a place that nobody can be asked to give back."""
 
@@ -181,6 +184,29 @@ def long_jobs(world: World) -> Verdict:
     return Verdict(held, f"{len(waits)} of another waited {max(waits):.2f} s at most; all places held: {holds_all}")
 
 
+def poisoned_bodies(world: World) -> Verdict:
+    """Send bodies at which a partner fails, more than its key may have; another's good ones must go on reaching it."""
+    world.partner.script("/json", _fail_at_poison)
+    poison, good = b'{"prompt":"poison"}', b'{"prompt":"a harbour"}'
+    theirs: Counter[int] = Counter()
+    mine: Counter[int] = Counter()
+    try:
+        for _ in range(_POISONED if world.is_full else _POISONED // 3):
+            mine[_post(world.attacker, _PARTNER_MODEL, poison).status_code] += 1
+            theirs[_post(world.bystander, _PARTNER_MODEL, good).status_code] += 1
+    finally:
+        world.partner.reset()
+        operator = (world.server.data / "first-operator-key").read_text("ascii").strip()
+        httpx.post(f"{world.server.url}/api/admin/v1/providers/fake/end-cooldowns", headers={"X-API-Key": operator})
+    held = mine[httpx.codes.SERVICE_UNAVAILABLE] > 0 and set(theirs) == {httpx.codes.OK}
+    return Verdict(held, f"the attacker was answered {dict(mine)}, the bystander {dict(theirs)}")
+
+
+async def _fail_at_poison(request: Request, writer: asyncio.StreamWriter) -> None:
+    answer = reply(500) if b"poison" in request.body else reply(200, b'{"made":true}')
+    await answer(request, writer)
+
+
 def _count_under_way(client: WorkflowClient, jobs: Sequence[str]) -> int:
     return [client.status(job) for job in jobs].count("in_progress")
 
@@ -258,5 +284,6 @@ ATTACKS: Final = (
         is_elsewhere=True,
     ),
     Attack("crowded queue", "a hundred jobs before those of two others", crowded_queue, on_both=True),
+    Attack("poisoned bodies", "bodies at which a partner fails, until its key cools down", poisoned_bodies),
     Attack("long jobs", "all engine places held by jobs of ten minutes", long_jobs, on_both=True),
 )
