@@ -13,6 +13,7 @@ from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Superseded
 from fairlead.domain.work.pools import WorkedPools
 from fairlead.storage.accounts import workspaces
+from fairlead.storage.db.migrate import HEAD
 from fairlead.storage.runs import runs
 from fairlead.storage.runs.queue import QUEUE
 from fairlead.storage.work.table import OwnedWork, announce_server
@@ -343,7 +344,9 @@ def test_announcement_updates_the_servers_row(books: Books) -> None:
             partial(announce_server, server_id="server-1", now=now, forget_before=0, pools=WorkedPools(("a",), ()))
         )
     announced = '{"runs":["a"],"jobs":[]}'
-    assert books.rows("SELECT * FROM servers") == [{"id": "server-1", "seen_at": NOW + 7, "pools": announced}]
+    assert books.rows("SELECT * FROM servers") == [
+        {"id": "server-1", "seen_at": NOW + 7, "pools": announced, "revision": HEAD}
+    ]
 
 
 def test_lost_runs_are_listed_newest_first(books: Books) -> None:
