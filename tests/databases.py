@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -35,6 +35,7 @@ _START_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 5
 _SETTINGS: Final = {"max_connections": "200", "shared_buffers": "32MB", "listen_addresses": "127.0.0.1",
                     "unix_socket_directories": "", "max_wal_senders": "0", "wal_level": "minimal"}  # fmt: skip
+_REPLICATED: Final = {"max_wal_senders": "4", "wal_level": "replica"}
 _FAST: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 _CLOCK: Final = (
     "CREATE SCHEMA set_clock",
@@ -72,21 +73,32 @@ class Postgres:
     """A PostgreSQL server on a free port, with a data directory of its own."""
 
     def __init__(
-        self, folder: Path, binaries: Path, owner: dict[str, int], runner: asyncio.Runner, *, is_durable: bool
+        self,
+        folder: Path,
+        binaries: Path,
+        owner: dict[str, int],
+        runner: asyncio.Runner,
+        settings: Mapping[str, str],
+        primary: "Postgres | None" = None,
     ) -> None:
-        """Make the data directory; nothing runs before `start`."""
+        """Make the data directory, that of a standby where there is a `primary`; nothing runs before `start`."""
         self._runner = runner
         self.folder = folder
         self._binaries = binaries
         self._owner = owner
         self._process: subprocess.Popen[bytes] | None = None
-        self._settings = _SETTINGS if is_durable else {**_SETTINGS, **_FAST}
+        self._settings = settings
         self._count = 0
         self._idle: list[str] = []
         self._kept: dict[str, Database] = {}
+        self._frozen: list[int] = []
         self._migrated: str | None = None
         self.port = 0
-        command = ["initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]
+        if primary is None:
+            command = ["initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]
+        else:
+            source = f"host=127.0.0.1 port={primary.port} user=postgres"
+            command = ["pg_basebackup", "-d", source, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
         self._run([*command, "-D", str(folder / "data")])
 
     def start(self) -> None:
@@ -100,12 +112,32 @@ class Postgres:
 
     def stop(self) -> None:
         """Stop at once, as a crash would; every connection breaks. Does nothing when it does not run."""
+        while self._frozen:
+            with suppress(ProcessLookupError):
+                os.kill(self._frozen.pop(), signal.SIGKILL)
         for name in list(self._kept):
             self._let_go(name)
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(_START_SECONDS)
             self._process = None
+
+    def freeze(self) -> None:
+        """Answer nothing any more, and close no connection, like a machine that is cut off; only `stop` ends that."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)  # first, so that it makes no more of those that serve connections
+            found = subprocess.run(["pgrep", "-P", str(self._process.pid)], capture_output=True, check=False)
+            self._frozen = [self._process.pid, *map(int, found.stdout.split())]
+            for pid in self._frozen[1:]:
+                os.kill(pid, signal.SIGSTOP)
+
+    def refuse_writes(self) -> None:
+        """Let nobody write any more, as before another server replaces this one."""
+        self.execute("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+
+    def promote(self) -> None:
+        """Make a standby the primary, once it has what the primary has written."""
+        self.execute("SELECT pg_promote()")
 
     def url(self, name: str) -> str:
         """Name a database of this server as our settings do."""
@@ -200,19 +232,24 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(*, is_durable: bool = False) -> Iterator[Postgres]:
+def running_postgres(
+    *, is_durable: bool = False, replicates: bool = False, primary: Postgres | None = None
+) -> Iterator[Postgres]:
     """Start a PostgreSQL of one's own, and stop it whatever happens; NoPostgresError.
 
-    Only one that `is_durable` waits for the disk, as that of an installation does.
+    Only one that `is_durable` waits for the disk, as that of an installation does. One that `replicates` may have a
+    standby, which is one with a `primary`.
     """
-    owner = _owner()
-    folder = Path(tempfile.mkdtemp(prefix=reaper.folder_prefix(), dir=_reachable_folder(owner)))
+    replicated = _REPLICATED if replicates or primary else {}
+    settings = {**_SETTINGS, **({} if is_durable else _FAST), **replicated}
+    owner = unprivileged_user()
+    folder = Path(tempfile.mkdtemp(prefix=reaper.folder_prefix(), dir=reachable_folder(owner)))
     with asyncio.Runner() as runner:
         server = None
         try:
             if owner:
                 os.chown(folder, owner["user"], owner["group"])
-            server = Postgres(folder, _binaries(folder, owner), owner, runner, is_durable=is_durable)
+            server = Postgres(folder, _binaries(folder, owner), owner, runner, settings, primary)
             server.start()
             yield server
         finally:
@@ -253,15 +290,16 @@ async def _execute(url: str, statements: tuple[str, ...]) -> None:
         await connection.close(timeout=limit(_START_SECONDS))
 
 
-def _owner() -> dict[str, int]:
-    """The user that runs PostgreSQL, which refuses to be run by root; any other user runs it."""
+def unprivileged_user() -> dict[str, int]:
+    """Name the user that runs what refuses to be run by root, such as PostgreSQL; any other user runs it."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid}
 
 
-def _reachable_folder(owner: dict[str, int]) -> str:
+def reachable_folder(owner: dict[str, int]) -> str:
+    """Find a folder for temporary files that the user can reach who runs a program."""
     candidates = (tempfile.gettempdir(), *reaper.PLACES)
     return next((name for name in candidates if not owner or _is_open_to_all(Path(name))), candidates[0])
 

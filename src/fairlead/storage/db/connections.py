@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from fairlead.storage.db.server_engine import connect
+
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 
 class KeptConnection(NamedTuple):
-    """A connection of SQLAlchemy's, and that of asyncpg beneath it."""
+    """A connection of SQLAlchemy's, that of asyncpg beneath it, and how often all were renewed before it was opened."""
 
     connection: "AsyncConnection"
     driver: Any
+    renewals: int
 
     @property
     def is_usable(self) -> bool:
@@ -37,10 +40,11 @@ class Connections:
         self._seconds: Final = seconds
         self._places = asyncio.Semaphore(most)
         self._idle: list[KeptConnection] = []
+        self._renewals = 0
         self._is_closed = False
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[KeptConnection]:
+    async def lend(self) -> "AsyncIterator[tuple[AsyncConnection, Any]]":
         """Lend a connection; PoolTimeoutError where all stay in use, else what the driver raises that cannot connect.
 
         One that was left in the middle of something is not kept: by a borrower that was cancelled, or whose statement
@@ -51,18 +55,23 @@ class Connections:
             kept = await self._find()
             is_spoiled = True
             try:
-                yield kept
+                yield kept.connection, kept.driver
                 is_spoiled = False
             except Exception as error:
                 is_spoiled = isinstance(error, TimeoutError)
                 raise
             finally:
-                if kept.is_usable and not is_spoiled and not self._is_closed:
+                is_stale = kept.renewals != self._renewals
+                if kept.is_usable and not (is_spoiled or is_stale or self._is_closed):
                     self._idle.append(kept)
                 else:
                     await _drop(kept)
         finally:
             self._places.release()
+
+    def renew(self) -> None:
+        """Lend none again that is open now: they lead to a server that is being replaced, or does not answer."""
+        self._renewals += 1
 
     async def close(self) -> None:
         """Close all; those in use when they are given back."""
@@ -84,11 +93,11 @@ class Connections:
     async def _find(self) -> KeptConnection:
         while self._idle:
             kept = self._idle.pop()
-            if kept.is_usable:
+            if kept.is_usable and kept.renewals == self._renewals:
                 return kept
-            await _drop(kept)  # since it was used last: PostgreSQL was restarted
-        connection = await self._engine.connect()
-        return KeptConnection(connection, (await connection.get_raw_connection()).driver_connection)
+            await _drop(kept)  # since it was used last: PostgreSQL was restarted, or all were renewed
+        renewals = self._renewals
+        return KeptConnection(*await connect(self._engine), renewals)
 
 
 async def _drop(kept: KeptConnection) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import DatabaseError
@@ -13,6 +13,7 @@ from sqlalchemy.exc import DatabaseError
 from fairlead.storage.db.database import Work
 from fairlead.storage.db.opening import file_of
 from fairlead.storage.db.postgresql import unavailable_server
+from fairlead.storage.db.server_engine import connect, make_engine
 from fairlead.storage.db.sqlite import sqlite_engine, unavailable_file
 
 T = TypeVar("T")
@@ -78,20 +79,12 @@ class _FileSnapshot:
 
 async def _of_server(url: str, stack: AsyncExitStack) -> Snapshot:
     """A transaction of PostgreSQL that sees what was committed before it."""
-    from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 -- 7 MB that SQLite has no use for
-
-    engine = create_async_engine(
-        make_url(url).set(drivername="postgresql+asyncpg"),
-        isolation_level="AUTOCOMMIT",  # the transaction is begun at the driver
-        hide_parameters=True,
-        pool_size=1,
-        connect_args={"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS},
-    )
+    engine = make_engine(make_url(url), _CONNECT_SECONDS, _STATEMENT_SECONDS)
     stack.push_async_callback(engine.dispose)
     try:
-        connection = await stack.enter_async_context(engine.connect())
+        connection, driver = await connect(engine)
+        stack.push_async_callback(connection.close)
         stack.push_async_callback(connection.invalidate)  # its transaction ends with it in any case
-        driver: Any = (await connection.get_raw_connection()).driver_connection
         await driver.transaction(isolation="repeatable_read", readonly=True).start()
         await driver.execute("SELECT 1")  # the first read fixes the snapshot
     except Exception as error:
