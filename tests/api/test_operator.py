@@ -26,7 +26,7 @@ def test_server_without_its_database_is_not_ready(tmp_path: Path) -> None:
         away = database.rename(tmp_path / "away.db")
         not_ready = server.client.get("/readyz")
         assert not_ready.status_code == 503
-        assert not_ready.json() == {"status": "degraded", "problems": ["the database cannot be written"]}
+        assert not_ready.json() == {"status": "unready", "problems": ["the database cannot be written"]}
         assert server.client.get("/healthz").status_code == 200
         listed = server.client.get("/v2/models")
         assert (listed.status_code, listed.json()["error_type"]) == (503, "service_unavailable")

@@ -1,7 +1,6 @@
 """`deploy/compose`: a whole installation whose parts know each other, and a balancer that asks each server."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from deploy.kit import DEPLOY, assert_is_command, read_yaml
+from haproxy import find_haproxy
 
 _FOLDER: Final = DEPLOY / "compose"
 _FILE: Final[dict[str, Any]] = read_yaml(_FOLDER / "compose.yaml")
@@ -86,9 +86,7 @@ def test_balancer_asks_every_server_whether_it_takes_work() -> None:
 
 def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
     """The balancer itself finds it valid; the servers are at names that this machine does not know."""
-    haproxy = shutil.which("haproxy")
-    if haproxy is None:
-        pytest.skip("haproxy is not installed: it is in Debian's package haproxy")
+    haproxy = find_haproxy()
     text = re.sub(r"server(\d):8080", r"127.0.0.1:808\1", (_FOLDER / "haproxy.cfg").read_text(encoding="utf-8"))
     (tmp_path / "haproxy.cfg").write_text(text, encoding="utf-8")
     check = [haproxy, "-c", "-f", "haproxy.cfg"]

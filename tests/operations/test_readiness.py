@@ -1,13 +1,15 @@
 """Whether a server can take work: asked by many, found out once, and answered though nothing answers."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import Run
 from fairlead.operations import shared_look
-from fairlead.operations.readiness import Readiness, Status
+from fairlead.operations.readiness import Readiness, Shared, Status
+from fairlead.storage.blobs.gate import StoreState, open_gate
 from fairlead.storage.blobs.store import BlobsUnavailableError
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
@@ -51,18 +53,42 @@ def rows() -> list[object]:
     return []
 
 
+class Files:
+    """A store for files that may not be written, may never answer, or may not be the right one."""
+
+    def __init__(self) -> None:
+        """Be well."""
+        self.gate = open_gate()
+        self.error: Exception | None = None
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def check_writable(self) -> None:
+        """Write, once it answers."""
+        await self.answers.wait()
+        self.gate.check()
+        if self.error is not None:
+            raise self.error
+
+
 @pytest.fixture
-def ready(counted: Counted, rows: list[object]) -> Readiness:
-    """Return what looks at the database, and at a data directory that can be written."""
-    return Readiness(counted, rows.append, _do_nothing)
+def files() -> Files:
+    """Return a store that is well."""
+    return Files()
 
 
-async def _do_nothing() -> None:
-    pass
+@pytest.fixture
+def ready(counted: Counted, rows: list[object], files: Files, tmp_path: Path) -> Readiness:
+    """Return what looks at a database and a store that other servers have as well, and at a data directory."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return Readiness(counted, rows.append, files, folder, Shared(database=True, files=True))
 
 
-async def _full() -> None:
-    raise BlobsUnavailableError("no space left on device")
+@pytest.fixture
+def alone(counted: Counted, files: Files, tmp_path: Path) -> Readiness:
+    """Return the same of a server that has its database and its store for itself."""
+    return Readiness(counted, lambda _: None, files, tmp_path, Shared(database=False, files=False))
 
 
 def test_many_who_ask_cost_one_write(ready: Readiness, counted: Counted, rows: list[object], run: Run) -> None:
@@ -75,6 +101,7 @@ def test_many_who_ask_cost_one_write(ready: Readiness, counted: Counted, rows: l
     assert (counted.writes, len(rows)) == (1, 1)
 
 
+@pytest.mark.req("T-06")
 def test_database_that_can_only_be_read_is_no_help(
     ready: Readiness, counted: Counted, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +111,8 @@ def test_database_that_can_only_be_read_is_no_help(
     counted.error = None
     assert run(ready.check()) == (Status.DEGRADED, ["the database cannot be written"])
     monkeypatch.setattr(shared_look, "_KEPT_SECONDS", 0.0)
-    ready._look._good_until = 0.0
+    for look in ready._looks.values():
+        look._good_until = 0.0
     assert run(ready.check()) == (Status.READY, [])
 
 
@@ -101,15 +129,59 @@ def test_database_that_does_not_answer_is_asked_once(
         monkeypatch.setattr(shared_look, "_PATIENCE_SECONDS", 30)
         return [*answers, await ready.check()]
 
-    silent = (Status.DEGRADED, ["the database or the store for files does not answer"])
+    silent = (Status.DEGRADED, ["the database does not answer"])
     assert run(ask()) == [silent] * 3 + [(Status.READY, [])]
     assert counted.writes == 1
 
 
-def test_data_directory_that_cannot_be_written_is_a_problem(counted: Counted, run: Run) -> None:
-    """Files of jobs and results would have no place."""
-    full = Readiness(counted, lambda _: None, _full)
-    assert run(full.check()) == (Status.DEGRADED, ["files cannot be written to their store"])
+@pytest.mark.req("T-06")
+def test_store_that_all_servers_share_leaves_each_of_them_ready(ready: Readiness, files: Files, run: Run) -> None:
+    """Runs need no files; what does is answered by its API."""
+    files.error = BlobsUnavailableError("connection refused")
+    assert run(ready.check()) == (Status.DEGRADED, ["files cannot be written to their store"])
+    assert run(ready.figures()) == {
+        "database": False, "store": True, "schema": False, "unproven_store": False, "disk": False
+    }  # fmt: skip
+
+
+@pytest.mark.req("T-06")
+def test_store_that_could_not_be_reached_yet_is_away_for_all(ready: Readiness, files: Files, run: Run) -> None:
+    """A server that starts meanwhile takes calls like the others."""
+    files.gate.learn(StoreState.UNKNOWN, "connection refused")
+    assert run(ready.check()) == (Status.DEGRADED, ["the store for files could not be reached yet"])
+
+
+@pytest.mark.req("T-06")
+def test_store_that_is_another_one_is_a_problem_of_this_server(ready: Readiness, files: Files, run: Run) -> None:
+    """The others have the right one."""
+    files.gate.learn(StoreState.UNMARKED, "it has no marker")
+    status, problems = run(ready.check())
+    assert status is Status.UNREADY
+    assert problems == ["the store for files is not known to be the installation's; see the log and `fairlead doctor`"]
+
+
+@pytest.mark.req("T-06")
+def test_disk_of_its_own_is_a_problem_of_this_server(ready: Readiness, files: Files, tmp_path: Path, run: Run) -> None:
+    """Whatever else is wrong with what all share."""
+    files.error = BlobsUnavailableError("connection refused")
+    (tmp_path / "data").rmdir()
+    status, problems = run(ready.check())
+    assert status is Status.UNREADY
+    assert problems == ["files cannot be written to their store", "the data directory cannot be written"]
+
+
+@pytest.mark.req("T-06")
+@pytest.mark.parametrize("away", ["database", "files"])
+def test_server_alone_is_unready_without_what_it_has_for_itself(
+    alone: Readiness, counted: Counted, files: Files, away: str, run: Run
+) -> None:
+    """Its SQLite file and its folder are on a disk of its own."""
+    if away == "database":
+        counted.error = DatabaseUnavailableError("database or disk is full")
+    else:
+        files.error = BlobsUnavailableError("no space left on device")
+    status, problems = run(alone.check())
+    assert (status, len(problems)) == (Status.UNREADY, 1)
 
 
 def test_database_of_another_version_is_not_written(
@@ -117,7 +189,7 @@ def test_database_of_another_version_is_not_written(
 ) -> None:
     """A server of a newer version has changed it, or an older one was put back."""
     run(counted.write(lambda c: c.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")))
-    assert run(ready.check()) == (Status.DEGRADED, ["the database has a schema that this version cannot use"])
+    assert run(ready.check()) == (Status.UNREADY, ["the database has a schema that this version cannot use"])
     assert rows == []
 
 

@@ -61,10 +61,10 @@ class OperatorHandlers(msgspec.Struct, frozen=True):
         return JSONResponse({"status": "ok"})
 
     async def readyz(self, _request: Request) -> Response:
-        """`GET /readyz`: 200 when work can be taken, else 503 with the reason."""
+        """`GET /readyz`: 200 when calls can be taken, else 503; with the reason for either where something is wrong."""
         status, problems = await self.check()
         told = {"status": status, **({"problems": problems} if problems else {}), **self.state}
-        return JSONResponse(told, status_code=200 if status is Status.READY else 503)
+        return JSONResponse(told, status_code=200 if status in (Status.READY, Status.DEGRADED) else 503)
 
     async def metrics_page(self, request: Request) -> Response:
         """`GET /metrics`: Prometheus's text format, for those who may read it; FaultError."""

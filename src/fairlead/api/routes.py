@@ -38,9 +38,9 @@ class EngineConfinement(TypedDict):
 
 
 class Readiness(TypedDict):
-    """Whether runs can be taken, and what is missing; where workflows are executed, also how they are confined."""
+    """Whether calls can be taken, and what is missing; where workflows are executed, also how they are confined."""
 
-    status: Literal["ready", "not ready"]
+    status: Literal["starting", "ready", "degraded", "unready", "draining"]
     problems: NotRequired[list[str]]
     engine_confinement: NotRequired[EngineConfinement]
 
@@ -64,7 +64,7 @@ OPERATOR_ROUTES: Final = (
         "GET",
         "/readyz",
         OperatorHandlers.readyz,
-        "Ask whether runs can be taken",
+        "Ask whether calls can be taken",
         {200: Answer("They can.", Readiness), 503: Answer("They cannot.", Readiness)},
         access=Access.NOTHING,
     ),

@@ -1,6 +1,6 @@
 """What is observed of an installation by looking at it: what all its servers share, and the disk of this one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -60,10 +60,14 @@ class DiskSeen(msgspec.Struct, frozen=True):
 
 
 class InstallationSeen(msgspec.Struct, frozen=True):
-    """What a look at the installation has shown; `disk` and what is of the database are missing where it is away."""
+    """What a look at the installation has shown; `disk` and what is of the database are missing where it is away.
+
+    `problems` has each subject of readiness, and whether something is wrong with it.
+    """
 
     backlogs: Sequence[BacklogSeen] = ()
     pools: Sequence[PoolSeen] = ()
     servers: ServersSeen | None = None
     database: DatabaseSeen | None = None
     disk: DiskSeen | None = None
+    problems: Mapping[str, bool] = {}

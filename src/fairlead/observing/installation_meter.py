@@ -26,6 +26,7 @@ class InstallationMeter(Collector):
         yield from self._pools()
         yield from self._servers()
         yield from self._database()
+        yield from self._problems()
         disk = self._seen.disk
         yield _gauge(
             "fairlead_disk_free_bytes",
@@ -65,6 +66,13 @@ class InstallationMeter(Collector):
         yield servers
         age = None if seen is None else seen.oldest_lease
         yield _gauge("fairlead_lease_oldest_seconds", "The age of the oldest lease of a server that is alive.", age)
+
+    def _problems(self) -> Iterator[Metric]:
+        words = "Whether /readyz names a problem of this subject (1) or not (0)."
+        problems = GaugeMetricFamily("fairlead_problem", words, labels=("subject",))
+        for subject, is_wrong in self._seen.problems.items():
+            problems.add_metric((subject,), is_wrong)
+        yield problems
 
     def _database(self) -> Iterator[Metric]:
         seen = self._seen.database

@@ -1,8 +1,11 @@
 """The HTTP application: every API's handlers, with what each needs."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 import fairlead
 from fairlead.api.application import Application, OperatorApplication
@@ -100,7 +103,8 @@ def operator_handlers(
     """The handlers of the operator's routes."""
 
     async def page() -> tuple[bytes, str]:
-        return metrics.page(await overview.look()), CONTENT_TYPE
+        seen, problems = await asyncio.gather(overview.look(), readiness.figures())
+        return metrics.page(msgspec.structs.replace(seen, problems=problems)), CONTENT_TYPE
 
     return OperatorHandlers(
         readiness.check,

@@ -18,7 +18,7 @@ from fairlead.observing.observations import Observer
 from fairlead.operations.accounts.sweeping import AccountSweeper, KeptDays, RecordSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.overview import Overview
-from fairlead.operations.readiness import Readiness
+from fairlead.operations.readiness import Readiness, Shared
 from fairlead.server.base import Base, Jobs, describe_build, observers, ready_base, start_background
 from fairlead.server.drain import Drain
 from fairlead.server.http_app import application, operator_application
@@ -126,7 +126,9 @@ async def _running_parts(
         jobs = None if ready_jobs is None else await ready_jobs(base, runs, drain)
         if jobs is not None:
             metrics.journals.append(jobs.entries_waiting)
-        readiness = Readiness(base.prompt_database, runs.presence.announce_in, base.assets.blobs.check_writable)
+        shared = Shared(database=not base.is_alone, files=settings.blobs is not None)
+        announce, blobs = runs.presence.announce_in, base.assets.blobs
+        readiness = Readiness(base.prompt_database, announce, blobs, settings.data, shared)
         stack.push_async_callback(readiness.close)
         drain.tell_first(readiness.begin_draining)
         silent_ms, pools = runs.presence.silent_ms, settings.pools.pools
