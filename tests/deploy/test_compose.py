@@ -1,14 +1,19 @@
 """`deploy/compose`: a whole installation whose parts know each other, and a balancer that asks each server."""
 
 import re
+import socket
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from deploy.kit import DEPLOY, assert_is_command, read_yaml
 from haproxy import find_haproxy
+from nats_servers import running_nats
+from ports import free_ports
 
 _FOLDER: Final = DEPLOY / "compose"
 _FILE: Final[dict[str, Any]] = read_yaml(_FOLDER / "compose.yaml")
@@ -82,6 +87,27 @@ def test_balancer_asks_every_server_whether_it_takes_work() -> None:
     assert "uri /readyz" in text
     (timeout,) = re.findall(r"timeout server (\d+)s", text)
     assert int(timeout) > 600
+
+
+def test_messenger_takes_nobody_without_the_credential(tmp_path: Path) -> None:
+    """NATS takes the file with which Compose starts it, and refuses whoever does not know its password."""
+    text = _FILE["configs"]["nats"]["content"].replace("${NATS_PASSWORD:?set it in .env}", "0f1e")
+    (port,) = free_ports(1)
+    text = text.replace("0.0.0.0:4222", f"127.0.0.1:{port}").replace("127.0.0.1:8222", "127.0.0.1:-1")
+    (tmp_path / "nats.conf").write_text(text, encoding="utf-8")
+    with running_nats(["-c", str(tmp_path / "nats.conf")]) as nats:
+        assert _greet(nats.port, {}) == b"-ERR 'Authorization Violation'\r\n"
+        assert _greet(nats.port, {"user": "fairlead", "pass": "0f1e"}) == b"PONG\r\n"
+    settings = _SERVICES["server1"]["environment"]
+    assert settings["FAIRLEAD_MESSAGING"].startswith("nats://fairlead:${NATS_PASSWORD")
+
+
+def _greet(port: int, options: dict[str, str]) -> bytes:
+    """Connect to NATS, and return what it says to that."""
+    with closing(socket.create_connection(("127.0.0.1", port), 30)) as connection, connection.makefile("rb") as lines:
+        lines.readline()
+        connection.sendall(b"CONNECT " + msgspec.json.encode({**options, "verbose": False}) + b"\r\nPING\r\n")
+        return lines.readline()
 
 
 def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
@@ -177,3 +178,34 @@ def test_server_with_a_problem_of_its_own_is_withdrawn(installation: Installatio
     assert installation.is_balanced(well)
     away.rename(broken.data)
     wait_until(lambda: installation.is_balanced(broken), "the balancer to know it again")
+
+
+def test_balancer_keeps_operators_routes_and_what_servers_believe_to_itself(installation: Installation) -> None:
+    """However a path is written; and no caller says what a proxy would say of the call."""
+    port = int(installation.balancer.url.rpartition(":")[2])
+    statuses = {path: _raw(port, path)[0] for path in _HIDDEN}
+    assert statuses == dict.fromkeys(_HIDDEN, 404)
+    lies = {
+        "Forwarded": "host=evil.example;proto=https",
+        "X-Forwarded-Host": "evil.example",
+        "X-Forwarded-Prefix": "/evil",
+        "X-Forwarded-Proto": "https",
+    }
+    taken = installation.caller.post(f"{_RUN}/requests", json={}, headers=lies).json()
+    assert taken["status_url"].startswith(f"{installation.balancer.url}/v2/")
+
+
+_HIDDEN: Final = (
+    "/metrics", "/healthz", "/readyz", "/metrics?x=1", "/%6detrics", "/%6Detrics", "/m%65trics?x", "/health%7a",
+    "/%72eadyz", "/%6d%65%74%72%69%63%73", "http://localhost/metrics",
+)  # fmt: skip
+
+
+def _raw(port: int, path: str) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
