@@ -22,6 +22,7 @@ from conftest import Run
 from fairlead.storage.blobs.adoption import copy_bytes
 from fairlead.storage.blobs.local_copies import LocalCopies
 from fairlead.storage.blobs.opening import bucket_blobs, local_blobs
+from fairlead.storage.blobs.reading import BlobVerifier
 from fairlead.storage.blobs.store import (
     FAN_OUT,
     AdoptedBlob,
@@ -430,13 +431,38 @@ def test_local_copies_are_bounded(tmp_path: Path, run: Run) -> None:
     """Copies that were not asked for longest make room; the newest stays, whatever its size."""
     copies = LocalCopies(tmp_path, limit=10)
 
-    for number, (name, size) in enumerate([("b", 5), ("c", 5), ("d", 4), ("e", 50)]):
-        os.utime(run(copies.path(name, size, partial(some, size))), (number, number))
+    for name, size in (("b", 5), ("c", 5), ("d", 4), ("e", 50)):
+        run(copies.path(name, size, partial(some, size)))
         if name == "c":
             run(copies.path("b", 5, partial(some, 0)))
         if name == "d":
             assert {path.name for path in files(tmp_path)} == {"b", "d"}
     assert {path.name for path in files(tmp_path)} == {"e"}
+
+
+def test_copies_of_an_earlier_start_count_from_when_they_were_made(tmp_path: Path, run: Run) -> None:
+    """The oldest goes first, unless it was used since."""
+    for number, name in enumerate(("b", "c", "d")):
+        (tmp_path / name).write_bytes(bytes(3))
+        os.utime(tmp_path / name, (number, number))
+    copies = LocalCopies(tmp_path, limit=10)
+    run(copies.path("b", 3, partial(some, 0)))
+    run(copies.path("e", 3, partial(some, 3)))
+    assert {path.name for path in files(tmp_path)} == {"b", "d", "e"}
+
+
+@pytest.mark.req("S-08")
+def test_copy_that_others_ask_for_is_not_taken_for_changed(tmp_path: Path, run: Run) -> None:
+    """Who has opened it compares its times, to notice what changes it; another reader changes nothing."""
+    copies = LocalCopies(tmp_path)
+    name = blake3(b"x" * 7).hexdigest()
+
+    def copy() -> Path:
+        return run(copies.path(name, 7, partial(some, 7)))
+
+    with BlobVerifier().open(copy(), name) as blob:
+        assert copy() == tmp_path / name
+        assert blob.piece(0, 7) == b"x" * 7
 
 
 @pytest.mark.parametrize("size", [0, 10, 2 * MIB + 1])

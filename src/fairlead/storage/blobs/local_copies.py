@@ -4,6 +4,8 @@ import asyncio
 import os
 import tempfile
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,12 +13,16 @@ from typing import IO, Final
 
 _BYTES_MAX: Final = 8 * 2**30
 _MODE: Final = 0o400
+_USES_MOST: Final = 16_384
+"""How many copies are known to have been used since they were made."""
 
 
 class LocalCopies:
     """A folder of copies, of at most `limit` bytes: the least recently used are removed.
 
     The newest stays whatever its size. A copy may be removed while it is read, which does not affect an open file.
+    When a copy was used is kept in memory, and after a start it counts from when it was made. It is not written to the
+    file: whoever reads that compares its times, to notice what changes it meanwhile (reading.py).
     """
 
     def __init__(self, folder: Path, limit: int = _BYTES_MAX) -> None:
@@ -24,6 +30,8 @@ class LocalCopies:
         self._limit = limit
         self._total: int | None = None
         """How many bytes there are as far as this process knows: the folder is looked through only when it is full."""
+        self._uses: OrderedDict[str, float] = OrderedDict()
+        """When copies were last used, in seconds since 1970; the longest unused first."""
         self._lock = threading.Lock()
 
     async def path(self, name: str, size: int, content: Callable[[], AsyncIterator[bytes]]) -> Path:
@@ -32,7 +40,14 @@ class LocalCopies:
         if not await asyncio.to_thread(_is_whole, path, size):
             await self._write(path, content())
             await asyncio.to_thread(self._make_room, path, size)
+        self._note_use(name)
         return path
+
+    def _note_use(self, name: str) -> None:
+        self._uses[name] = time.time()
+        self._uses.move_to_end(name)
+        if len(self._uses) > _USES_MOST:
+            self._uses.popitem(last=False)
 
     async def _write(self, path: Path, content: AsyncIterator[bytes]) -> None:
         """Write beside the copy and move it into its place: several may do so at once."""
@@ -59,7 +74,8 @@ class LocalCopies:
         for path in self._folder.iterdir():
             with suppress(FileNotFoundError):  # another has removed it
                 told = path.stat()
-                found.append((told.st_mtime, told.st_size, path))
+                used = self._uses.get(path.name, 0.0)
+                found.append((max(told.st_mtime, used), told.st_size, path))
         total = sum(size for _, size, _ in found)
         if total <= self._limit:
             return total
@@ -83,11 +99,7 @@ def _place(made: str, path: Path) -> None:
 
 
 def _is_whole(path: Path, size: int) -> bool:
-    """Whether there is a copy of a size, which then counts as just used."""
     try:
-        if path.stat().st_size != size:
-            return False
-        os.utime(path)
+        return path.stat().st_size == size
     except FileNotFoundError:
         return False
-    return True
