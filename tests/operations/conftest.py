@@ -14,7 +14,7 @@ from fairlead.domain.accounts.callers import Billing, Caller
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.operations.accounts.authenticate import ApiKey
 from fairlead.operations.accounts.keys import issue_key
-from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace, credit
+from fairlead.operations.accounts.workspaces import NewCredit, NewWorkspace, create_workspace, credit
 from fairlead.storage.db.database import Database
 from operations.letters import Letters
 from operations.servers import DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
@@ -92,7 +92,7 @@ def new_caller(server: Server, run: Run) -> Callable[..., Caller]:
         command = NewWorkspace(**{"name": "lab", "billing": Billing.PREPAID, "in_flight_limit": UNLIMITED, **options})
         await create_workspace(server.database, command, server.clock)
         if balance:
-            await credit(server.database, command.name, balance, "paid in", server.clock)
+            await credit(server.database, command.name, NewCredit(balance, "paid in"), server.clock)
         key = await issue_key(server.database, command.name, "", None, "flk_", server.clock)
         return await server.authenticator.authenticate(ApiKey(key.text))
 

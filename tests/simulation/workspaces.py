@@ -9,6 +9,7 @@ from fairlead.domain.days import day_of
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
 from fairlead.storage.accounts import workspaces as callers
+from fairlead.storage.accounts.credits import NewCredit, credit
 from fairlead.storage.ledger.budgets import NewBudget, create_budget
 from simulation.storage import Store
 
@@ -57,7 +58,7 @@ def _open(connection: Connection, name: str) -> Caller:
     )
     callers.create_workspace(connection, name, new, EPOCH_MS)
     if is_prepaid:
-        callers.credit(connection, name, CREDITS[name], "paid in", EPOCH_MS)
+        credit(connection, name, NewCredit(CREDITS[name], "paid in"), EPOCH_MS)
     key = callers.NewKey(f"key-of-{name}", name, f"digest-of-{name}", "flk_a…z", "", EPOCH_MS, team="studio")
     callers.create_key(connection, key)
     if not is_prepaid:

@@ -23,6 +23,7 @@ from fairlead.domain.runs.entries import (
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import TakeOver
 from fairlead.storage.accounts import workspaces as callers
+from fairlead.storage.accounts.credits import NewCredit, credit
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.statements import is_sqlite
 from fairlead.storage.runs.batch import Written
@@ -123,7 +124,7 @@ class Books:
         new = new_workspace(id_, **changes)
         self.do(lambda c: callers.create_workspace(c, id_, new, NOW))
         if balance:
-            self.do(lambda c: callers.credit(c, id_, balance, "paid in", NOW))
+            self.do(lambda c: credit(c, id_, NewCredit(balance, "paid in"), NOW))
 
     def write(self, *entries: JournalEntry, now: int | None = None) -> Sequence[Verdict]:
         """Write entries as one batch, at a time of the database's clock; without one at the latest that they have."""

@@ -20,7 +20,7 @@ from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunWithdrawn, UnexpectedError
 from fairlead.operations.accounts.authenticate import ApiKey
 from fairlead.operations.accounts.keys import issue_key
-from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace, credit
+from fairlead.operations.accounts.workspaces import NewCredit, NewWorkspace, create_workspace, credit
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.operations.runs.resume import Resumer
@@ -84,7 +84,7 @@ def caller(server: Server, run: Run) -> Caller:
     async def make() -> Caller:
         lab = NewWorkspace(name="lab", billing=Billing.PREPAID, in_flight_limit=UNLIMITED)
         await create_workspace(server.database, lab, server.clock)
-        await credit(server.database, "lab", 100 * DOLLAR, "paid in", server.clock)
+        await credit(server.database, "lab", NewCredit(100 * DOLLAR, "paid in"), server.clock)
         key = await issue_key(server.database, "lab", "", None, "flk_", server.clock)
         return await server.authenticator.authenticate(ApiKey(key.text))
 

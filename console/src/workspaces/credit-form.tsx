@@ -1,5 +1,6 @@
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { api } from "../api/client";
+import { newId } from "../browser";
 import { Field } from "../components/basics";
 import { FormDialog, textInput } from "../components/form-dialog";
 
@@ -7,10 +8,12 @@ import { FormDialog, textInput } from "../components/form-dialog";
 export function CreditForm({ workspace, onClose, onDone }: { workspace: string; onClose: () => void; onDone: () => Promise<unknown> }) {
   const [amount, setAmount] = useState("");
   const [reason, setReason] = useState("payment");
+  // What is sent again after a lost answer is booked once; something else is another credit.
+  const key = useMemo(newId, [amount, reason]);
   return (
     <FormDialog title={`Fund ${workspace}`} action="Add funds" onClose={onClose} fields={["amount", "reason"]}
       onSubmit={async () => {
-        await api.POST("/api/admin/v1/workspaces/{workspace}/credit", { params: { path: { workspace } }, body: { amount, reason } });
+        await api.POST("/api/admin/v1/workspaces/{workspace}/credit", { params: { path: { workspace }, header: { "Idempotency-Key": key } }, body: { amount, reason } });
         await onDone();
       }}>
       {(faults) => (

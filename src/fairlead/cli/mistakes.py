@@ -27,7 +27,12 @@ from fairlead.operations.accounts.members import (
     UnprovenAddressError,
 )
 from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
-from fairlead.operations.accounts.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
+from fairlead.operations.accounts.workspaces import (
+    BadNameError,
+    BalanceBoundError,
+    NameTakenError,
+    UnknownWorkspaceError,
+)
 from fairlead.operations.data_copy import CopyRefusedError
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.archives import (
@@ -59,6 +64,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     BadLimitError: "{}",
     BadNameError: "{!r} is not a name for a workspace: use up to 64 of a-z, 0-9, dots, dashes and underscores",
     BadSettingError: "{}",
+    BalanceBoundError: "no credit may take a balance beyond {} dollars",
     BadUsageQueryError: "{}",
     BudgetTakenError: "there is a budget of this subject and period already; `fairlead budgets list` shows it",
     BadMemberError: "{}",

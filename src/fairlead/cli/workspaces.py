@@ -166,11 +166,9 @@ def list_command(settings: Settings, as_json: bool) -> None:
 def credit(workspace: str, dollars: str, reason: str, settings: Settings, as_json: bool) -> None:
     """Book DOLLARS into a workspace; a negative amount (after `--`) corrects it."""
     amount = from_dollars(dollars)
-
+    new = operations.NewCredit(amount, reason[:200])
     balance = as_dollars(
-        in_database(
-            settings, lambda opened: operations.credit(opened, workspace, amount, reason[:200], Clock(), shell_actor())
-        )
+        in_database(settings, lambda opened: operations.credit(opened, workspace, new, Clock(), shell_actor()))
     )
     print_result(
         {"workspace": workspace, "balance": balance},

@@ -47,3 +47,23 @@ def test_operator_runs_an_installation_over_http(
 def _run(site: Server, key: str) -> int:
     headers = {"X-API-Key": key}
     return httpx.post(f"{site.url}/v2/models/{_MODEL}", json={}, headers=headers, timeout=60).status_code
+
+
+@pytest.mark.req("A-01")
+def test_credit_that_is_sent_again_is_booked_once(operator: Person, workspace: str) -> None:
+    """With its key it is answered as before and in the audit log once; another amount under that key is refused."""
+    path, key = f"/workspaces/{workspace}/credit", {"Idempotency-Key": "invoice 17"}
+    answers = [operator.ask("POST", path, {"amount": "1.5"}, key).json()["balance"] for _ in range(2)]
+    assert answers == ["1.5", "1.5"]
+    assert len(operator.get("/audit-log", workspace=workspace, action="workspace.credited")["items"]) == 1
+    assert refusal_of(operator.ask("POST", path, {"amount": "2"}, key)) == (409, "conflict", None)
+    for bad in ("", "k" * 256):
+        refused = operator.ask("POST", path, {"amount": "2"}, {"Idempotency-Key": bad})
+        assert refusal_of(refused) == (400, "invalid_request", None)
+
+
+def test_credit_beyond_what_sums_can_hold_is_refused(operator: Person, workspace: str) -> None:
+    """The field is named, nothing is booked, and every list of workspaces is as before."""
+    refused = operator.ask("POST", f"/workspaces/{workspace}/credit", {"amount": "999999999"})
+    assert refusal_of(refused) == (422, "invalid_input", "amount")
+    assert operator.get("/workspaces", limit="200")["items"]

@@ -25,7 +25,7 @@ from fairlead.domain.faults import (
 from fairlead.domain.runs.selection import RouteOptions
 from fairlead.observing.observations import DatabaseTrouble
 from fairlead.operations.accounts.keys import revoke_key
-from fairlead.operations.accounts.workspaces import credit
+from fairlead.operations.accounts.workspaces import NewCredit, credit
 from operations.servers import CENT, DOLLAR, Partner, Server
 from storage.bookings import Books
 
@@ -166,7 +166,7 @@ def test_money_paid_in_a_moment_ago_is_noticed(
     """That a workspace was empty a moment ago is confirmed before it is believed."""
     caller = new_caller(balance=0)
     assert caller.is_exhausted
-    run(credit(server.database, "lab", DOLLAR, "just now", server.clock))
+    run(credit(server.database, "lab", NewCredit(DOLLAR, "just now"), server.clock))
     assert isinstance(refusal(caller, body=b"not json"), InvalidInput)
     assert run(server.admit(caller)).plan.hold == 10 * CENT
 

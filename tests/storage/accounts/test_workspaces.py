@@ -19,6 +19,7 @@ from fairlead.domain.accounts.callers import (
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.operations.accounts.workspaces import bootstrap
 from fairlead.storage.accounts import workspaces as callers
+from fairlead.storage.accounts.credits import NewCredit, credit
 from fairlead.storage.accounts.workspaces import NameTakenError, UnknownKeyError, UnknownWorkspaceError
 from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW, Books, admission, new_key
@@ -163,7 +164,7 @@ def test_empty_prepaid_workspace_is_exhausted(books: Books, billing: Billing, *,
 def test_credits_add_up_to_the_balance(books: Books) -> None:
     """Money in and corrections out add up to the balance that is answered."""
     books.open(balance=500)
-    assert books.do(lambda c: callers.credit(c, LAB, -120, "correction", NOW)) == 380
+    assert books.do(lambda c: credit(c, LAB, NewCredit(-120, "correction"), NOW)) == (380, True)
     assert books.entries() == [("credit", 500, 0), ("credit", -120, 0)]
 
 

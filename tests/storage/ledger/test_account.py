@@ -11,6 +11,7 @@ from cases import for_each
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.usage import Grouping, UsageQuery
 from fairlead.storage.accounts import workspaces
+from fairlead.storage.accounts.credits import NewCredit, credit
 from fairlead.storage.ledger import account
 from fairlead.storage.ledger.account import AccountEntry, MonthStatement
 from fairlead.storage.ledger.usage import usage_of_many
@@ -25,7 +26,7 @@ DAYS = 12
 def booked(books: Books) -> Books:
     """Return books of two workspaces in which something is booked every six hours for some days before NOW."""
     books.open()
-    books.do(lambda c: workspaces.credit(c, LAB, 1_000_000, "paid in", NOW - DAYS * DAY_MS - HOUR))
+    books.do(lambda c: credit(c, LAB, NewCredit(1_000_000, "paid in"), NOW - DAYS * DAY_MS - HOUR))
     books.open("office", balance=500)
     books.do(lambda c: workspaces.create_key(c, new_key(label="studio")))
     for number in range(DAYS * 4):
@@ -89,7 +90,7 @@ def test_bounds_of_time_are_exact(
 @pytest.mark.req("A-02")
 def test_statement_adds_up(booked: Books) -> None:
     """The balance before a month, what was paid in and what was spent make the balance after it."""
-    booked.do(lambda c: workspaces.credit(c, LAB, 700, "invoice 7", NOW + 1))
+    booked.do(lambda c: credit(c, LAB, NewCredit(700, "invoice 7"), NOW + 1))
     first = day_of(NOW).replace(day=1)
     after = (first + datetime.timedelta(days=31)).replace(day=1)
     told: MonthStatement = booked.do(lambda c: account.month_statement(c, LAB, first, after))

@@ -3,7 +3,7 @@
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -14,6 +14,7 @@ from fairlead.api.http.cursors import make_cursor, read_cursor
 from fairlead.api.http.route import Parameter
 from fairlead.domain.days import DAY_MS, read_date, start_of
 from fairlead.domain.faults import FaultError, InvalidInput
+from fairlead.domain.runs.replays import KEY_MAX
 
 T = TypeVar("T")
 
@@ -36,6 +37,14 @@ PAGE: Final = (
 """The parameters of every list."""
 
 
+IDEMPOTENCY_KEY: Final = Parameter(
+    "Idempotency-Key",
+    "Makes sure that the same is not done twice: a call that is repeated with it changes nothing.",
+    Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX)],
+    where="header",
+)
+
+
 class FieldError(Exception):
     """A body or a query is not right in one place: `field` is its name, as callers spell it, or None."""
 
@@ -56,6 +65,14 @@ async def read_body(request: Request, form: type[T]) -> T:
         raise _field_error(str(error)) from error
     except (msgspec.DecodeError, UnicodeError) as error:
         raise FaultError(InvalidInput("The body is not JSON.")) from error
+
+
+def idempotency_key_of(request: Request) -> str | None:
+    """The idempotency key of a call, if it has one; FaultError for a bad one."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= KEY_MAX:
+        raise FaultError(InvalidInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters."))
+    return key
 
 
 def limit_of(request: Request) -> int:

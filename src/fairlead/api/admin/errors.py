@@ -40,6 +40,8 @@ from fairlead.operations.accounts.sessions import NoSessionError
 from fairlead.operations.accounts.workspaces import (
     BadChangeError,
     BadNameError,
+    BalanceBoundError,
+    CreditKeyUsedError,
     NameTakenError,
     UnknownWorkspaceError,
 )
@@ -97,6 +99,8 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
             "A name has up to 64 lower-case letters, digits, dots, dashes and underscores.",
             "name",
         ),
+        BalanceBoundError: _Worded(422, "invalid_input", "No credit may take the balance beyond {} dollars.", "amount"),
+        CreditKeyUsedError: _Worded(409, "conflict", "Something else was booked with this Idempotency-Key."),
         BudgetTakenError: _Worded(409, "conflict", "There is a budget of this subject and period already.", "period"),
         EmailTakenError: _Worded(409, "conflict", "A member has this e-mail address already.", "email"),
         LastOperatorError: _Worded(409, "conflict", "This is the last operator: make somebody else one first."),

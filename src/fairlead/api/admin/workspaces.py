@@ -8,7 +8,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of, reach_of, workspace_of
-from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, page_of, read_body
+from fairlead.api.admin.bodies import (
+    IDEMPOTENCY_KEY,
+    PAGE,
+    FieldError,
+    after_of,
+    answer,
+    idempotency_key_of,
+    limit_of,
+    page_of,
+    read_body,
+)
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.workspace_documents import (
     LimitsChange,
@@ -24,6 +34,7 @@ from fairlead.domain.accounts.callers import Gate, is_organization_id
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.ledger.money import NotAnAmountError, as_dollars, from_dollars
+from fairlead.domain.runs.replays import key_id
 from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.accounts.workspaces import Tiers, WorkspaceRecord
 from fairlead.operations.outages import AnsweringDatabase
@@ -78,10 +89,12 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
         return await self._answer_after_change(workspace.id)
 
     async def credit_workspace(self, request: Request) -> Response:
-        """`POST /workspaces/{workspace}/credit`: book money in, or a correction out."""
-        body, workspace = await read_body(request, NewCredit), workspace_of(request)
-        amount = amount_of("amount", body.amount)
-        await operations.credit(self.database, workspace.id, amount, body.reason, self.clock, actor_of(request))
+        """`POST /workspaces/{workspace}/credit`: book money in, or a correction out; once for each idempotency key."""
+        key, workspace = idempotency_key_of(request), workspace_of(request)
+        body = await read_body(request, NewCredit)
+        key = None if key is None else key_id(workspace.id, key)
+        new = operations.NewCredit(amount_of("amount", body.amount), body.reason, key)
+        await operations.credit(self.database, workspace.id, new, self.clock, actor_of(request))
         return await self._answer_after_change(workspace.id)
 
     async def suspend_workspace(self, request: Request) -> Response:
@@ -277,7 +290,8 @@ ROUTES: Final = (
         WorkspaceHandlers.credit_workspace,
         "Book money in, or a correction out",
         _SHOWN,
-        (400, 404, 413, 422),
+        (400, 404, 409, 413, 422),
+        (IDEMPOTENCY_KEY,),
         body=Body(NewCredit),
         access=Access.MEMBER,
         right=Right.OPERATE,

@@ -8,6 +8,8 @@ from typing import Final
 UNITS_PER_DOLLAR: Final = 100_000_000
 CREDITS_PER_DOLLAR: Final = 211
 _UNITS_PER_CENT_OF_CREDIT: Final = CREDITS_PER_DOLLAR * 100
+BALANCE_MAX: Final = 100_000_000 * UNITS_PER_DOLLAR
+"""The balance to which credits may lead, up or down: nearly a thousand of them add up to 64 bits."""
 _AMOUNT: Final = re.compile(r"(?P<sign>-?)(?P<whole>[0-9]{1,9})(?:\.(?P<decimals>[0-9]{1,8}))?")
 """Less than a billion dollars: every sum of some of them fits into 64 bits."""
 

@@ -17,6 +17,13 @@ from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
 from fairlead.storage.accounts import storage_usage, workspace_records, workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
+from fairlead.storage.accounts.credits import (
+    BalanceBoundError,
+    Booked,
+    CreditKeyUsedError,
+    NewCredit,
+    credit_named_workspace,
+)
 from fairlead.storage.accounts.workspace_records import WorkspaceRecord
 from fairlead.storage.accounts.workspaces import (
     NameTakenError,
@@ -26,7 +33,15 @@ from fairlead.storage.accounts.workspaces import (
 )
 from fairlead.storage.db.database import Database
 
-__all__ = ["NameTakenError", "NewWorkspace", "UnknownWorkspaceError", "WorkspaceRecord"]
+__all__ = [
+    "BalanceBoundError",
+    "CreditKeyUsedError",
+    "NameTakenError",
+    "NewCredit",
+    "NewWorkspace",
+    "UnknownWorkspaceError",
+    "WorkspaceRecord",
+]
 
 DEFAULT_NAME: Final = "default"
 
@@ -179,18 +194,19 @@ async def list_workspace_names(database: Database, limit: int) -> list[Workspace
     return [WorkspaceName(*row) for row in await database.read(lambda c: workspaces.workspace_names(c, limit))]
 
 
-async def credit(
-    database: Database, name_or_id: str, amount: int, reason: str, clock: Clock, by: Actor = SERVER
-) -> int:
-    """Book a payment, or a negative correction; returns the new balance in 10^-8 dollars. UnknownWorkspaceError."""
+async def credit(database: Database, name_or_id: str, new: NewCredit, clock: Clock, by: Actor = SERVER) -> int:
+    """Book a payment, or a negative correction; returns the new balance in 10^-8 dollars.
+
+    UnknownWorkspaceError, BalanceBoundError; CreditKeyUsedError.
+    """
     now = clock.now_ms()
-    detail = {"amount": as_dollars(amount), "reason": reason}
+    detail = {"amount": as_dollars(new.amount), "reason": new.reason}
 
-    def describe(credited: tuple[str, str, int]) -> Act:
-        return Act("workspace.credited", credited[0], credited[1], detail)
+    def describe(booked: Booked) -> Act | None:
+        return Act("workspace.credited", booked.workspace_id, booked.name, detail) if booked.is_new else None
 
-    work = partial(workspaces.credit_named_workspace, name_or_id=name_or_id, amount=amount, reason=reason, now=now)
-    return (await database.write(with_entry(work, by, describe, now)))[2]
+    work = partial(credit_named_workspace, name_or_id=name_or_id, new=new, now=now)
+    return (await database.write(with_entry(work, by, describe, now))).balance
 
 
 async def list_workspaces(database: Database) -> list[dict[str, object]]:

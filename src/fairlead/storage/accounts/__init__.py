@@ -1,6 +1,7 @@
 """Workspaces and what belongs to them, as rows.
 
-    workspaces        create, change, credit and list workspaces and API keys; caller_by_key finds who calls
+    workspaces        create, change and list workspaces and API keys; caller_by_key finds who calls
+    credits           money that is booked in, once for each idempotency key
     provider_keys     workspaces' own keys at providers, sealed
     sealed_rows       everything that is kept sealed, and with which master secret
     rate_limits       limits of requests of keys and models

@@ -25,11 +25,11 @@ from sqlalchemy.exc import IntegrityError
 from fairlead.domain.accounts.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, RateLimit, SingleSignOn
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.jobs import subscriptions
-from fairlead.domain.ledger.books import EntryKind, Funds
+from fairlead.domain.ledger.books import Funds
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 from fairlead.storage.db.budget_tables import budgets, rate_limits
 from fairlead.storage.db.database import Work
-from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
+from fairlead.storage.db.tables import api_keys, provider_keys, workspaces
 
 _CAP: Final = 100 * UNITS_PER_DOLLAR
 _IN_FLIGHT: Final = 40
@@ -196,38 +196,12 @@ def forget_revoked_keys(connection: Connection, before: int, limit: int) -> int:
     return len(ids)
 
 
-def credit(connection: Connection, workspace_id: str, amount: int, reason: str, now: int) -> int:
-    """Book money in (or a correction out) and return the new balance."""
-    connection.execute(
-        insert(ledger_entries).values(
-            workspace_id=workspace_id,
-            kind=EntryKind.CREDIT,
-            balance_change=amount,
-            held_change=0,
-            reason=reason,
-            created_at=now,
-        )
-    )
-    connection.execute(
-        update(workspaces).where(workspaces.c.id == workspace_id).values(balance=workspaces.c.balance + amount)
-    )
-    return int(connection.execute(select(workspaces.c.balance).where(workspaces.c.id == workspace_id)).scalar_one())
-
-
 def change_named_workspace(connection: Connection, name_or_id: str, changes: Mapping[str, Any]) -> tuple[str, str]:
     """Change settings of a workspace as `change_workspace` does; its id and name. UnknownWorkspaceError."""
     named = workspace_name_of(connection, name_or_id)
     if changes:
         change_workspace(connection, named[0], changes)
     return named
-
-
-def credit_named_workspace(
-    connection: Connection, name_or_id: str, amount: int, reason: str, now: int
-) -> tuple[str, str, int]:
-    """Book money in as `credit` does; id, name and new balance of the workspace. UnknownWorkspaceError."""
-    id_, name = workspace_name_of(connection, name_or_id)
-    return id_, name, credit(connection, id_, amount, reason, now)
 
 
 def workspace_id_of(connection: Connection, name_or_id: str) -> str:

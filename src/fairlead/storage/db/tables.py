@@ -429,6 +429,13 @@ labelled_jobs = Table(
     sqlite_with_rowid=False,
 )
 
+credit_keys = Table(
+    "credit_keys",
+    metadata,
+    Column("id", String(64), primary_key=True, comment="SHA-256 of the workspace's id and the caller's key"),
+    Column("entry_id", _INT, nullable=False, comment="what was booked with it"),
+)
+
 job_keys = Table(
     "job_keys",
     metadata,
