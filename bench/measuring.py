@@ -282,7 +282,9 @@ def _environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("FAIRLEAD_") and name != "PYTHONDONTWRITEBYTECODE"
     }
-    quotas = dict.fromkeys(("FAIRLEAD_REQUESTS_PER_MINUTE", "FAIRLEAD_REQUESTS_PER_DAY"), "1000000000")
+    quotas = dict.fromkeys(
+        ("FAIRLEAD_REQUESTS_PER_MINUTE", "FAIRLEAD_READS_PER_MINUTE", "FAIRLEAD_REQUESTS_PER_DAY"), "1000000000"
+    )
     return ours | quotas | {"FAIRLEAD_ENGINE": "false"}
 
 

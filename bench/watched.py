@@ -27,6 +27,7 @@ from fairlead.api.cloud.socket import CloudSocket
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rate_windows import Quotas
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
 from fairlead.messaging.event_hub import Broadcast, EventHub
 from fairlead.messaging.local.event_hub import LocalEventHub
@@ -132,7 +133,7 @@ async def _serve(listener: socket.socket, folder: Path, nats: str | None) -> Non
         key = (await issue_key(database, "lab", "a key", None, _PREFIX, clock)).text
         room.write_text(json.dumps([workspace_id, key]), "utf-8")
     callers = CloudCallers(
-        Authenticator(database, None), RateWindows(database, (), clock, print), CredentialReader(_PREFIX)
+        Authenticator(database, None), RateWindows(database, Quotas(), clock, print), CredentialReader(_PREFIX)
     )
     application = CloudSocket(event_hub, callers, _nothing_left, follow_nobody, print)
     config = uvicorn.Config(

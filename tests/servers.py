@@ -446,7 +446,12 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """
     ours = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}
     allowed = {"FAIRLEAD_ENGINE_ALLOW_ROOT": "true"} if os.getuid() == 0 else {}
-    usual = {"FAIRLEAD_LOG_FORMAT": "json", "FAIRLEAD_REQUESTS_PER_MINUTE": "0", "FAIRLEAD_ENGINE": "false"}
+    usual = {
+        "FAIRLEAD_LOG_FORMAT": "json",
+        "FAIRLEAD_REQUESTS_PER_MINUTE": "0",
+        "FAIRLEAD_READS_PER_MINUTE": "0",
+        "FAIRLEAD_ENGINE": "false",
+    }
     return {**ours, **usual, **allowed, **(more or {})}
 
 

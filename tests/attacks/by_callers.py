@@ -242,7 +242,7 @@ def _newcomer(world: World) -> Iterator[WorkflowClient]:
 def too_many_requests(world: World) -> Verdict:
     """Ask the cloud and the jobs API more often in a minute than a workspace may."""
     allowed, paths = 20, ("/api/queue", "/api/v2/jobs")
-    settings = {"FAIRLEAD_REQUESTS_PER_MINUTE": str(allowed)}
+    settings = {"FAIRLEAD_READS_PER_MINUTE": str(allowed)}
     with serving(world.folder / f"quotas-{uuid.uuid4().hex}", env=environment(settings)) as server:
         client = WorkflowClient(server)
         statuses = Counter(client.http.get(path).status_code for path in paths for _ in range(2 * allowed))

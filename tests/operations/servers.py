@@ -13,6 +13,7 @@ from aiohttp import web
 from document_reading import document_readers
 from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rate_windows import Quotas
 from fairlead.domain.runs.entries import IdempotencyKey
 from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.runs.selection import RouteOptions
@@ -352,7 +353,7 @@ class Server:
         self.admitter = Admitter(
             CallChecks(self.catalog, self.providers, database, self.bodies), self.exchange, credentials, self.own_keys,
             self.replayer, database, self.journal, self.clock, observe, server_id, self.stored,
-            RateWindows(database, (), self.clock, observe),
+            RateWindows(database, Quotas(), self.clock, observe),
         )  # fmt: skip
         self.resumer = Resumer(
             self.catalog, credentials, self.own_keys, self.bodies, self.stored, self.clock, DAY_MS, BASE_URL, ()

@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from document_reading import document_readers
 from fairlead.clock import Clock
+from fairlead.domain.accounts.rate_windows import Quotas
 from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.work.entries import Released
 from fairlead.http_client.transport import Transport
@@ -163,7 +164,7 @@ class SimulatedServer:
         wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
             CallChecks(world.catalog, PROVIDERS, database, bodies), self.exchange, credentials, own_keys, replayer,
-            database, self.journal, clock, observe, name, stored, RateWindows(database, (), clock, observe),
+            database, self.journal, clock, observe, name, stored, RateWindows(database, Quotas(), clock, observe),
         )  # fmt: skip
         resumer = Resumer(world.catalog, credentials, own_keys, bodies, stored, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)

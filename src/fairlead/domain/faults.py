@@ -185,11 +185,12 @@ class CommittedSpendExceeded(msgspec.Struct, frozen=True):
 
 
 class RateLimited(msgspec.Struct, frozen=True):
-    """A windowed quota is spent; `window` names it and `retry_after` is in seconds."""
+    """A windowed quota of what is `counted` is spent; `window` names it and `retry_after` is in seconds."""
 
     window: str
     limit: int
     retry_after: int
+    counted: str = "requests"
 
 
 class ClientDisconnected(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from fairlead.api.http.hosts import KnownHosts
 from fairlead.api.http.sessions import SessionCookies
 from fairlead.clock import Clock, follow
 from fairlead.document_readers import DocumentReaders
-from fairlead.domain.accounts.rate_windows import quotas_of
+from fairlead.domain.accounts.rate_windows import Quota, Quotas, Span, quotas_of
 from fairlead.domain.accounts.token_issuers import read_issuers
 from fairlead.domain.brand import Brand
 from fairlead.domain.jobs.subscriptions import first_of
@@ -331,7 +331,10 @@ def _lost_blob(lost: BlobLostError) -> BlobMissing | BlobDamaged:
 def _rate_windows(
     settings: Settings, database: Database, clock: Clock, observe: Observer, stack: AsyncExitStack
 ) -> RateWindows:
-    quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
+    reads = settings.reads_per_minute
+    quotas = Quotas(
+        quotas_of(settings.requests_per_minute, settings.requests_per_day), (Quota(Span.READS, reads),) if reads else ()
+    )
     windows = RateWindows(database, quotas, clock, observe)
     stack.push_async_callback(windows.share)  # the counts since the janitor's last turn
     return windows

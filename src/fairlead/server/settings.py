@@ -183,6 +183,11 @@ class Settings(IdentitySettings):
     requests_per_minute: int = option(
         600, "The requests a workspace may make a minute; 0 means no limit.", readers.integer(0, 1_000_000_000)
     )
+    reads_per_minute: int = option(
+        6000,
+        "The reads of jobs, their files and nodes that a workspace may make a minute; 0 means no limit.",
+        readers.integer(0, 1_000_000_000),
+    )
     requests_per_day: int = option(
         100_000, "The requests a workspace may make a day (UTC); 0 means no limit.", readers.integer(0, 1_000_000_000)
     )

@@ -26,6 +26,7 @@ from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
 from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.accounts.rate_windows import Quotas
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.engine.hosts.rendering import render
 from fairlead.engine.hosts.service import Render, Rendered
@@ -93,7 +94,7 @@ class Site:
         reader = AssetReader(self.links, blobs, database, self.clock, lambda id_: lambda c: find_file_of_id(c, id_))
         authenticator = Authenticator(database, None)
         callers = CloudCallers(
-            authenticator, RateWindows(database, (), self.clock, self.seen.append), CredentialReader("flk_")
+            authenticator, RateWindows(database, Quotas(), self.clock, self.seen.append), CredentialReader("flk_")
         )
         uploads = UploadHandlers(self.files, views, limit=LIMIT)
         shown = ViewHandlers(views, reader, BaseUrls())

@@ -18,6 +18,7 @@ from fairlead.api.http.asgi import Receive, Scope, Send
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.rate_windows import Quotas
 from fairlead.domain.jobs.events import EventEnvelope, JobEvent, Place, Preview
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub
@@ -61,7 +62,9 @@ class ServerFixture:
         self.key_id = ""
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
         callers = CloudCallers(
-            Authenticator(database, None), RateWindows(database, (), _CLOCK, self.seen.append), CredentialReader("flk_")
+            Authenticator(database, None),
+            RateWindows(database, Quotas(), _CLOCK, self.seen.append),
+            CredentialReader("flk_"),
         )
         self.socket = CloudSocket(self.event_hub, callers, self._count, follow_nobody, self.seen.append, recheck)
         config = uvicorn.Config(

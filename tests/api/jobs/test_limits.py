@@ -10,6 +10,7 @@ from api.jobs.conftest import ENGINE
 from servers import Server, serving
 
 _QUOTA: Final = 12
+_READS: Final = 6
 _JOBS: Final = "/api/v2/jobs"
 _DUSK: Final = {
     "1": {
@@ -23,7 +24,7 @@ _DUSK: Final = {
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Return a server with a partner, at which an account may ask for little."""
-    env = {**ENGINE, "FAIRLEAD_REQUESTS_PER_DAY": str(_QUOTA)}
+    env = {**ENGINE, "FAIRLEAD_REQUESTS_PER_DAY": str(_QUOTA), "FAIRLEAD_READS_PER_MINUTE": str(_READS)}
     with serving(tmp_path_factory.mktemp("narrow") / "data", env=env) as server:
         yield server
 
@@ -38,13 +39,31 @@ def test_requests_of_an_account_are_limited(narrow: Server) -> None:
     """Past its quota an account is told to wait, also for what is not there; another one is not."""
     caller = JobsCaller(narrow, "asks-a-lot", narrow.new_workspace("asks-a-lot"))
     for _ in range(_QUOTA):
-        assert caller.ask("GET", f"{_JOBS}/{NOBODY}").status_code == 404
-    for path in (_JOBS, f"{_JOBS}/{NOBODY}"):
-        response = caller.ask("GET", path)
+        assert caller.ask("POST", f"{_JOBS}/{NOBODY}/cancel").status_code == 404
+    for path in (_JOBS, f"{_JOBS}/{NOBODY}/cancel"):
+        response = caller.ask("POST", path)
         assert refusal_of(response) == (429, "rate_limited")
         assert int(response.headers["retry-after"]) > 0
     other = JobsCaller(narrow, "asks-little", narrow.new_workspace("asks-little"))
-    assert other.get(_JOBS) == {"jobs": []}
+    assert other.ask("POST", f"{_JOBS}/{NOBODY}/cancel").status_code == 404
+
+
+@pytest.mark.req("J-11")
+@pytest.mark.parametrize(
+    ("name", "read", "written"),
+    [
+        ("polls-jobs", f"{_JOBS}/{NOBODY}", f"{_JOBS}/{NOBODY}/cancel"),
+        ("polls-history", "/api/history", f"/api/jobs/{NOBODY}/cancel"),
+    ],
+)
+def test_reading_spends_nothing_of_what_submits(narrow: Server, name: str, read: str, written: str) -> None:
+    """Reads have a quota of their own, past which they alone have to wait."""
+    caller = JobsCaller(narrow, name, narrow.new_workspace(name))
+    answers = [caller.ask("GET", read) for _ in range(3 * _READS + 1)]  # a minute may turn on the way
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert f"The quota of {_READS} reads per minute is spent." in refused.text
+    assert int(refused.headers["retry-after"]) > 0
+    assert [caller.ask("POST", written).status_code for _ in range(_QUOTA + 1)] == [404] * _QUOTA + [429]
 
 
 @pytest.mark.req("J-11")
@@ -52,8 +71,8 @@ def test_refusals_of_single_sign_on_are_counted(narrow: Server) -> None:
     """A key that its organization does not let in spends the quota of its account like any other."""
     caller = JobsCaller(narrow, "governed", narrow.new_workspace("governed", "--sso-required"))
     for _ in range(_QUOTA):
-        assert refusal_of(caller.ask("GET", f"{_JOBS}/{NOBODY}")) == (403, "sso_required")
-    assert refusal_of(caller.ask("GET", _JOBS)) == (429, "rate_limited")
+        assert refusal_of(caller.ask("POST", f"{_JOBS}/{NOBODY}/cancel")) == (403, "sso_required")
+    assert refusal_of(caller.ask("POST", f"{_JOBS}/{NOBODY}/cancel")) == (429, "rate_limited")
 
 
 @pytest.mark.req("J-07", "J-12")

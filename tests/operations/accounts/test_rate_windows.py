@@ -6,7 +6,7 @@ import pytest
 
 from conftest import Run
 from fairlead.clock import Clock
-from fairlead.domain.accounts.rate_windows import quotas_of
+from fairlead.domain.accounts.rate_windows import Quota, Quotas, Span, quotas_of
 from fairlead.domain.faults import Fault, FaultError, RateLimited
 from fairlead.observing.observations import DatabaseTrouble, Observation
 from fairlead.operations.accounts import rate_windows
@@ -26,10 +26,11 @@ class _Servers:
         self.database = database
         self._run = run
 
-    def start(self, per_minute: int = 3, per_day: int = 0) -> RateWindows:
+    def start(self, per_minute: int = 3, per_day: int = 0, reads: int = 5) -> RateWindows:
         """Start a server that knows nothing yet."""
         clock = Clock(lambda: self.now * 1_000_000)
-        return RateWindows(self.database, quotas_of(per_minute, per_day), clock, self.seen.append)
+        quotas = Quotas(quotas_of(per_minute, per_day), (Quota(Span.READS, reads),) if reads else ())
+        return RateWindows(self.database, quotas, clock, self.seen.append)
 
     def share(self, *servers: RateWindows) -> None:
         """Let each server do its round."""
@@ -48,9 +49,9 @@ def servers(guarded: Guarded, run: Run) -> _Servers:
     return _Servers(guarded, run)
 
 
-def _refusal(server: RateWindows, workspace: str = "lab") -> Fault | None:
+def _refusal(server: RateWindows, workspace: str = "lab", *, is_read: bool = False) -> Fault | None:
     try:
-        server.count(workspace)
+        server.count(workspace, is_read=is_read)
     except FaultError as error:
         return error.fault
     return None
@@ -68,6 +69,24 @@ def test_quota_belongs_to_one_workspace(servers: _Servers) -> None:
     assert _count_admitted(server, 5, "shop") == 3
     servers.now += 15_000
     assert _refusal(server) == RateLimited("minute", 3, 45)
+
+
+@pytest.mark.req("R-23")
+def test_reads_have_a_quota_of_their_own(servers: _Servers) -> None:
+    """Neither spends anything of the other's, and servers share both; a quota of 0 is none."""
+    one, other = servers.start(), servers.start()
+    assert [_refusal(one, is_read=True) for _ in range(4)] == [None] * 4
+    assert _count_admitted(one, 5) == 3
+    servers.share(one, other, one)
+    assert _refusal(other, is_read=True) is None
+    servers.share(other)
+    servers.now += 15_000
+    assert _refusal(other, is_read=True) == RateLimited("minute", 5, 45, "reads")
+    assert _refusal(one) == RateLimited("minute", 3, 45)
+    servers.now += 45_000
+    assert _refusal(other, is_read=True) is None
+    unbound = servers.start(reads=0)
+    assert {_refusal(unbound, is_read=True) for _ in range(9)} == {None}
 
 
 @pytest.mark.req("R-23")

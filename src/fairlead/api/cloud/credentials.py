@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from starlette.requests import HTTPConnection
 
+from fairlead.api.http.asgi import is_read
 from fairlead.api.http.credentials import CREDENTIAL_MAX, CredentialReader
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, Unauthorized
@@ -30,7 +31,7 @@ class CloudCallers(msgspec.Struct, frozen=True):
     async def caller(self, request: HTTPConnection) -> Caller:
         """The caller of a request, by its headers, whose call is counted. FaultError(RateLimited)."""
         caller = await self._by_headers(request)
-        self.windows.count(caller.workspace_id, caller.rate_limits)
+        self.windows.count(caller.workspace_id, caller.rate_limits, is_read=is_read(request.scope))
         return caller
 
     async def watcher(self, connection: HTTPConnection) -> Caller:

@@ -167,6 +167,11 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return known.get(name)
 
 
+def is_read(scope: Scope) -> bool:
+    """Whether a call changes nothing, by its method."""
+    return scope["method"] in ("GET", "HEAD")
+
+
 def base_url_of(scope: Scope, scheme: str | None = None, host: str | None = None) -> str:
     """Scheme and host by which the caller reached this server, for links made for this caller alone.
 

@@ -111,8 +111,8 @@ def default_answer(fault: Fault) -> DefaultAnswer:  # noqa: PLR0911, PLR0912, C9
             return DefaultAnswer(Kind.FORBIDDEN, 403, detail)
         case ConcurrencyLimitExceeded() | StillRunning() | QueueBacklogFull():
             return _answer_of_work(fault)
-        case RateLimited(window, limit, retry_after):
-            message = f"The quota of {limit} requests per {window} is spent."
+        case RateLimited(window, limit, retry_after, counted):
+            message = f"The quota of {limit} {counted} per {window} is spent."
             return DefaultAnswer(Kind.RATE_LIMITED, 429, message, retry_after)
         case ClientDisconnected():
             return DefaultAnswer(Kind.LEFT, 499, "The caller closed the connection.")

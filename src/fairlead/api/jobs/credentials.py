@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 from starlette.requests import Request
 
-from fairlead.api.http.asgi import Scope, header
+from fairlead.api.http.asgi import Scope, header, is_read
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.hosts import KnownHosts
 from fairlead.api.jobs.addresses import address_of
@@ -68,7 +68,7 @@ class JobCallers(msgspec.Struct, frozen=True):
         counted.
         """
         caller = await self._authenticate(request.scope)
-        self.windows.count(caller.workspace_id, caller.rate_limits)
+        self.windows.count(caller.workspace_id, caller.rate_limits, is_read=is_read(request.scope))
         if self.asks_for_sso and caller.single_sign_on is not None:
             raise SsoRequiredError(caller.single_sign_on.organization_id)
         address = address_of(request.scope)

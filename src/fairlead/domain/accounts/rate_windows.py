@@ -1,4 +1,4 @@
-"""Rate windows (R-23): how many requests a workspace may make in a minute and in a day.
+"""Rate windows (R-23): how many requests a workspace may make in a minute and in a day, and how many reads of jobs.
 
 Windows are aligned to the clock: a minute begins when its seconds are zero, a day at midnight (UTC). A meter counts for
 one server; what several servers count is added up elsewhere and given to each meter. Times are milliseconds since 1970,
@@ -15,14 +15,18 @@ from fairlead.domain.faults import RateLimited
 
 
 class Span(enum.Enum):
-    """How long a window is: its name on the wire and in the table, and its length in milliseconds."""
+    """What is counted for how long: its name in the table, its length in milliseconds, and both on the wire."""
 
-    MINUTE = ("minute", 60_000)
-    DAY = ("day", 86_400_000)
+    MINUTE = ("minute", 60_000, "requests", "minute")
+    DAY = ("day", 86_400_000, "requests", "day")
+    READS = ("reads", 60_000, "reads", "minute")
+    """What only reads, of the APIs whose clients poll: so that watching work spends nothing of what submits it."""
 
-    def __init__(self, title: str, length: int) -> None:
+    def __init__(self, title: str, length: int, counted: str, window: str) -> None:
         self.title = title
         self.length = length
+        self.counted = counted
+        self.window = window
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -38,6 +42,13 @@ class WindowKey(NamedTuple):
     meter_id: str
     span: str
     started_at: int
+
+
+class Quotas(NamedTuple):
+    """The quotas of a workspace: of its requests, and of those that only read jobs."""
+
+    requests: Sequence[Quota] = ()
+    reads: Sequence[Quota] = ()
 
 
 def quotas_of(requests_per_minute: int, requests_per_day: int) -> tuple[Quota, ...]:
@@ -69,7 +80,8 @@ class Meter:
             return None
         self._gather()
         spent = max((window for window in self._windows if window.left <= 0), key=lambda window: window.turns_at)
-        return RateLimited(spent.quota.span.title, spent.quota.limit, spent.turns_in(now))
+        span = spent.quota.span
+        return RateLimited(span.window, spent.quota.limit, spent.turns_in(now), span.counted)
 
     def has_unwritten(self) -> bool:
         """Whether some counts are not in the shared counts yet."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import RateLimit
-from fairlead.domain.accounts.rate_windows import Meter, Quota, Span
+from fairlead.domain.accounts.rate_windows import Meter, Quota, Quotas, Span
 from fairlead.domain.faults import FaultError
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.storage.accounts import rate_windows
@@ -24,12 +24,13 @@ _FORGOTTEN_AT_ONCE: Final = 500
 class RateWindows:
     """The meters of all workspaces and limits for which a request was counted in a current window."""
 
-    def __init__(self, database: Database, quotas: Sequence[Quota], clock: Clock, observe: Observer) -> None:
+    def __init__(self, database: Database, quotas: Quotas, clock: Clock, observe: Observer) -> None:
         self._database = database
         self._quotas = quotas
         self._clock = clock
         self._observe = observe
         self._meters: dict[str, Meter] = {}
+        self._readers: dict[str, Meter] = {}
         self._limited: dict[tuple[str, int], Meter] = {}
 
     @property
@@ -37,18 +38,21 @@ class RateWindows:
         """How many workspaces have a meter."""
         return len(self._meters)
 
-    def count(self, workspace_id: str, limits: Sequence[RateLimit] = ()) -> None:
+    def count(self, workspace_id: str, limits: Sequence[RateLimit] = (), *, is_read: bool = False) -> None:
         """Count one request of a workspace; FaultError(RateLimited) if one of its quotas is spent.
 
-        It also counts against the limit of the caller's key, if `limits` has one.
+        It also counts against the limit of the caller's key, if `limits` has one. One that `is_read` has a quota of its
+        own.
         """
         if limits:
             self._count_limit(limits, None)
-        if not self._quotas:
+        quotas = self._quotas.reads if is_read else self._quotas.requests
+        if not quotas:
             return
-        meter = self._meters.get(workspace_id)
+        meters = self._readers if is_read else self._meters
+        meter = meters.get(workspace_id)
         if meter is None:
-            meter = self._meters[workspace_id] = Meter(workspace_id, self._quotas)
+            meter = meters[workspace_id] = Meter(workspace_id, quotas)
         fault = meter.count(self._clock.now_ms())
         if fault is not None:
             raise FaultError(fault)
@@ -76,8 +80,9 @@ class RateWindows:
         """
         now = self._clock.now_ms()
         self._meters = {name: meter for name, meter in self._meters.items() if not meter.is_over(now)}
+        self._readers = {name: meter for name, meter in self._readers.items() if not meter.is_over(now)}
         self._limited = {name: meter for name, meter in self._limited.items() if not meter.is_over(now)}
-        every = chain(self._meters.values(), self._limited.values())
+        every = chain(self._meters.values(), self._readers.values(), self._limited.values())
         waiting = [meter for meter in every if meter.has_unwritten()]
         for start in range(0, len(waiting), _BATCH):
             if not await self._share(waiting[start : start + _BATCH]):
