@@ -63,6 +63,6 @@ def _open(connection: Connection, name: str) -> Caller:
     callers.create_key(connection, key)
     if not is_prepaid:
         _set_budgets(connection, name, key.id)
-    caller = callers.caller_by_key(connection, key.digest)
+    caller = callers.caller_by_key(connection, key.digest, EPOCH_MS)
     assert caller is not None
     return caller

@@ -12,6 +12,15 @@ from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.cli.workspaces import names_of, organization_changes, organization_options
 from fairlead.clock import Clock
+from fairlead.domain.accounts.key_terms import (
+    DAYS_MAX,
+    OVERLAP_HOURS,
+    OVERLAP_HOURS_MAX,
+    KeyTerms,
+    Network,
+    end_of,
+    read_networks,
+)
 from fairlead.domain.ledger.budgets import TEAM_CHARACTERS_MAX, Budget, BudgetPeriod, changed_budget, is_team
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
@@ -22,7 +31,7 @@ from fairlead.storage.db.database import Database
 
 _COLUMNS = (
     "id", "workspace", "hint", "label", "team", "models", "budget", "budget_period", "spent", "held",
-    "organization_id", "sso_required", "created_at", "revoked_at",
+    "organization_id", "sso_required", "networks", "created_at", "used_at", "expires_at", "revoked_at",
 )  # fmt: skip
 _MONEY: Final = ("budget", "spent", "held")
 _NONE: Final = "none"
@@ -31,6 +40,7 @@ _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _READ_IT: Final = "-"
 """The argument that stands for a key on standard input."""
 _KEY_CHARACTERS_MAX: Final = 1_000
+_DAYS_DIGITS: Final = 6
 
 
 class _KeyId(click.ParamType[str]):
@@ -55,6 +65,21 @@ class _KeyId(click.ParamType[str]):
         )
 
 
+days_option: Final = click.option(
+    "--expires-in-days", type=click.IntRange(1, DAYS_MAX), help="After how many days it ends. [default: never]"
+)
+networks_option: Final = click.option(
+    "--networks", help="From where it may be used: addresses and networks, with commas. [default: anywhere]"
+)
+overlap_option: Final = click.option(
+    "--overlap-hours",
+    type=click.IntRange(0, OVERLAP_HOURS_MAX),
+    default=OVERLAP_HOURS,
+    show_default=True,
+    help="How long the secret of before is good.",
+)
+
+
 def _read_key() -> str:
     """The key on standard input, hidden where a person types it."""
     typed = click.prompt("Key", hide_input=True) if sys.stdin.isatty() else sys.stdin.read(_KEY_CHARACTERS_MAX + 1)
@@ -63,7 +88,7 @@ def _read_key() -> str:
 
 @click.group()
 def keys() -> None:
-    """Make, list, change and revoke API keys. A key is shown once; only its digest is kept."""
+    """Make, list, change, rotate and revoke API keys. A key is shown once; only its digest is kept."""
 
 
 @keys.command()
@@ -80,6 +105,8 @@ def keys() -> None:
 )
 @click.option("--team", help="The team whose budgets its runs count against.")
 @organization_options
+@days_option
+@networks_option
 @settings_option
 @json_option
 def create(
@@ -91,6 +118,8 @@ def create(
     team: str | None,
     organization: str | None,
     sso_required: bool | None,
+    expires_in_days: int | None,
+    networks: str | None,
     settings: Settings,
     as_json: bool,
 ) -> None:
@@ -100,6 +129,7 @@ def create(
     bound = None if budget is None else changed_budget(None, _limit(budget), _period(budget_period))
     governed = organization_changes(organization, sso_required=sso_required)
     in_team = None if team is None else _team(team)
+    terms = KeyTerms(end_of(expires_in_days, Clock().now_ms()), _networks(networks))
 
     issued = in_database(
         settings,
@@ -112,6 +142,7 @@ def create(
             Clock(),
             bound,
             team=in_team,
+            terms=terms,
             by=shell_actor(),
             **governed,
         ),
@@ -125,6 +156,8 @@ def create(
 @click.option("--budget-period", type=click.Choice(_PERIODS), help="When the budget is whole again, in UTC.")
 @click.option("--team", help="The team whose budgets its runs count against; `none` for none.")
 @organization_options
+@click.option("--expires-in-days", metavar="DAYS", help="After how many days from now it ends; `none` for never.")
+@click.option("--networks", help="From where it may be used, with commas; `none` for anywhere.")
 @settings_option
 def set_command(
     key_id: str,
@@ -133,12 +166,17 @@ def set_command(
     team: str | None,
     organization: str | None,
     sso_required: bool | None,
+    expires_in_days: str | None,
+    networks: str | None,
     settings: Settings,
 ) -> None:
-    """Change the budget, the team or the organization of a key, by its id. Runs that were admitted go on."""
-    governed = organization_changes(organization, sso_required=sso_required)
+    """Change the budget, team, organization, end or networks of a key, by its id. Runs that were admitted go on."""
+    governed = {
+        **organization_changes(organization, sso_required=sso_required),
+        **_terms_changes(expires_in_days, networks),
+    }
     if budget is None and budget_period is None and team is None and not governed:
-        raise click.UsageError("give --budget, --budget-period, --team, --organization or --sso-required")
+        raise click.UsageError("give one of the options that change a key; --help lists them")
     given = {} if team is None else {"team": None if team == _NONE else _team(team)}
     changes = KeyChanges(governed, **given, budget=_budget_change(budget, budget_period))
     bound = in_database(settings, lambda opened: operations.change_key(opened, key_id, changes, Clock(), shell_actor()))
@@ -163,6 +201,26 @@ def _budget_change(budget: str | None, budget_period: str | None) -> Callable[[B
     return lambda before: None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
 
 
+def _terms_changes(days: str | None, networks: str | None) -> dict[str, object]:
+    """What is to be changed of the terms of a key, by the options."""
+    changes: dict[str, object] = {}
+    if days is not None:
+        changes["expires_at"] = None if days == _NONE else end_of(_days(days), Clock().now_ms())
+    if networks is not None:
+        changes["networks"] = () if networks == _NONE else _networks(networks)
+    return changes
+
+
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:_DAYS_DIGITS]) <= DAYS_MAX):
+        raise click.BadParameter(f"must be 1 to {DAYS_MAX}, or none", param_hint="--expires-in-days")
+    return int(text[:_DAYS_DIGITS])
+
+
+def _networks(text: str | None) -> tuple[Network, ...]:
+    return () if text is None else read_networks(text.split(","))
+
+
 def _team(text: str) -> str:
     if not is_team(text):
         raise click.BadParameter(
@@ -177,10 +235,26 @@ def _team(text: str) -> str:
 def list_command(settings: Settings, as_json: bool) -> None:
     """List keys without their secrets: what each may spend, has spent in this period, and has held."""
     rows = [
-        with_times(with_dollars(row, *_MONEY), "created_at", "revoked_at")
+        with_times(with_dollars(row, *_MONEY), "created_at", "used_at", "expires_at", "previous_until", "revoked_at")
         for row in in_database(settings, lambda opened: operations.list_keys(opened, Clock()))
     ]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="There are no keys.")
+
+
+@keys.command()
+@click.argument("key_id", type=_KeyId())
+@overlap_option
+@settings_option
+@json_option
+def rotate(key_id: str, overlap_hours: int, settings: Settings, as_json: bool) -> None:
+    """Give a key another secret, by its id, and show it, this once; the one before is good for some more hours."""
+    issued = in_database(
+        settings,
+        lambda opened: operations.rotate_key(
+            opened, key_id, settings.key_prefix, overlap_hours, Clock(), shell_actor()
+        ),
+    )
+    print_result({"id": issued.id, "key": issued.text}, issued.text, as_json=as_json)
 
 
 @keys.command()

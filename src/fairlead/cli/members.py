@@ -6,25 +6,36 @@ import click
 import msgspec
 
 from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.keys import days_option, networks_option, overlap_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.clock import Clock
+from fairlead.domain.accounts.key_terms import (
+    PersonalTerms,
+    Scope,
+    end_of,
+    networks_text,
+    read_networks,
+    scopes_text,
+)
 from fairlead.domain.accounts.rights import Role
-from fairlead.operations.accounts import audit_log
+from fairlead.operations.accounts import audit_log, personal_keys
 from fairlead.operations.accounts import members as operations
 from fairlead.operations.accounts.audit_log import AuditEntry, AuditFilter, shell_actor
 from fairlead.operations.accounts.invitations import IssuedInvitation
 from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.accounts.members import Member, NewPerson
+from fairlead.operations.accounts.personal_keys import PersonalKey
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.server.posting import invitations_of, mailer_of
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 
 _COLUMNS: Final = ("id", "name", "email", "is_operator", "is_unproven", "roles", "created_at")
-_KEY_COLUMNS: Final = ("id", "hint", "label", "created_at")
+_KEY_COLUMNS: Final = ("id", "hint", "label", "scopes", "workspace", "networks", "created_at", "used_at", "expires_at")
 _INVITATION_COLUMNS: Final = ("id", "email", "role", "is_mailed", "inviter", "created_at", "expires_at")
 _LOG_COLUMNS: Final = ("at", "actor", "action", "workspace", "target", "detail", "address")
 _LISTED_MAX: Final = 10_000
+_SCOPES: Final = click.Choice([scope.value for scope in Scope])
 _ROLES: Final = click.Choice([Role.OWNER.value, Role.MEMBER.value, Role.VIEWER.value])
 _NOBODY: Final = "There are no members; `fairlead serve` makes an operator when it starts."
 
@@ -65,7 +76,7 @@ def create(email: str, name: str, *, operator: bool, unproven: bool, settings: S
     async def work(database: Database) -> IssuedKey:
         by, clock = shell_actor(), Clock()
         made = await operations.create_member(database, NewPerson(name, email, operator), by, clock, unproven=unproven)
-        return await operations.issue_personal_key(database, made.id, "first key", by, clock)
+        return await personal_keys.issue_personal_key(database, made.id, "first key", by, clock)
 
     _print_key(in_database(settings, work), as_json=as_json)
 
@@ -104,15 +115,35 @@ def delete(member: str, settings: Settings) -> None:
 @members.command()
 @click.argument("member")
 @click.option("--label", default="", help="What the key is for.")
+@days_option
+@networks_option
+@click.option(
+    "--scope", "scopes", type=_SCOPES, multiple=True, help="What it may do; all unless given. May be repeated."
+)
+@click.option("--workspace", metavar="NAME", help="The only workspace it is for.")
 @settings_option
 @json_option
-def key(member: str, label: str, settings: Settings, as_json: bool) -> None:
+def key(
+    member: str,
+    label: str,
+    expires_in_days: int | None,
+    networks: str | None,
+    scopes: tuple[str, ...],
+    workspace: str | None,
+    settings: Settings,
+    as_json: bool,
+) -> None:
     """Make another key for a member and show it, this once."""
-    issued = in_database(
-        settings,
-        lambda opened: operations.issue_personal_key(opened, member, label[:100], shell_actor(), Clock()),
-    )
-    _print_key(issued, as_json=as_json)
+    within = () if networks is None else read_networks(networks.split(","))
+    narrowed = tuple(sorted(map(Scope, set(scopes)))) or None
+
+    async def work(database: Database) -> IssuedKey:
+        by, clock = shell_actor(), Clock()
+        only = None if workspace is None else await find_workspace(database, workspace)
+        terms = PersonalTerms(end_of(expires_in_days, clock.now_ms()), within, narrowed, only)
+        return await personal_keys.issue_personal_key(database, member, label[:100], by, clock, terms)
+
+    _print_key(in_database(settings, work), as_json=as_json)
 
 
 @members.command()
@@ -124,11 +155,27 @@ def keys(member: str, settings: Settings, as_json: bool) -> None:
 
     async def work(database: Database) -> list[dict[str, object]]:
         found = await operations.find_member(database, member)
-        listed = await operations.list_personal_keys(database, found.id)
-        rows = ({"id": one.id, "hint": one.hint, "label": one.label, "created_at": one.created_at} for one in listed)
-        return [with_times(row, "created_at") for row in rows]
+        return [_key_row(one) for one in await personal_keys.list_personal_keys(database, found.id)]
 
     print_rows(in_database(settings, work), _KEY_COLUMNS, as_json=as_json, empty="There are no keys.")
+
+
+@members.command()
+@click.argument("member")
+@click.argument("key_id")
+@overlap_option
+@settings_option
+@json_option
+def rotate(member: str, key_id: str, overlap_hours: int, settings: Settings, as_json: bool) -> None:
+    """Give a member's key another secret and show it, this once; the one before is good for some more hours."""
+
+    async def work(database: Database) -> IssuedKey:
+        found = await operations.find_member(database, member)
+        return await personal_keys.rotate_personal_key(
+            database, found.id, key_id, overlap_hours, shell_actor(), Clock()
+        )
+
+    _print_key(in_database(settings, work), as_json=as_json)
 
 
 @members.command()
@@ -140,7 +187,7 @@ def revoke(member: str, key_id: str, settings: Settings) -> None:
 
     async def work(database: Database) -> None:
         found = await operations.find_member(database, member)
-        await operations.delete_personal_key(database, found.id, key_id, shell_actor(), Clock())
+        await personal_keys.delete_personal_key(database, found.id, key_id, shell_actor(), Clock())
 
     in_database(settings, work)
     click.echo(f"Revoked {key_id}.")
@@ -255,6 +302,16 @@ def _row(member: Member) -> dict[str, object]:
     row = {"id": member.id, "name": member.name, "email": member.email, "is_operator": member.is_operator}
     row["is_unproven"] = member.is_unproven
     return with_times({**row, "roles": roles, "created_at": member.created_at}, "created_at")
+
+
+def _key_row(key: PersonalKey) -> dict[str, object]:
+    row = {
+        "id": key.id, "hint": key.hint, "label": key.label, "workspace": key.workspace,
+        "scopes": scopes_text(key.terms.scopes), "networks": networks_text(key.terms.networks),
+        "is_of_session": key.is_of_session, "created_at": key.created_at, "used_at": key.used_at,
+        "expires_at": key.terms.expires_at, "previous_until": key.previous_until,
+    }  # fmt: skip
+    return with_times(row, "created_at", "used_at", "expires_at", "previous_until")
 
 
 def _log_row(entry: AuditEntry) -> dict[str, object]:

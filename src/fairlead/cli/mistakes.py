@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from fairlead.domain.accounts.key_terms import BadTermsError
 from fairlead.domain.days import NotADateError
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.ledger.budgets import NoBudgetError
@@ -21,11 +22,10 @@ from fairlead.operations.accounts.members import (
     BadMemberError,
     EmailTakenError,
     LastOperatorError,
-    TooManyKeysError,
     UnknownMemberError,
-    UnknownPersonalKeyError,
     UnprovenAddressError,
 )
+from fairlead.operations.accounts.personal_keys import TooManyKeysError, UnknownPersonalKeyError
 from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
 from fairlead.operations.accounts.workspaces import (
     BadNameError,
@@ -68,6 +68,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     BadUsageQueryError: "{}",
     BudgetTakenError: "there is a budget of this subject and period already; `fairlead budgets list` shows it",
     BadMemberError: "{}",
+    BadTermsError: "{}",
     EmailTakenError: "a member has the e-mail address {} already",
     LastOperatorError: "this is the last operator: make another member one first",
     TooManyKeysError: "the member has as many keys as there may be; revoke one first",

@@ -18,6 +18,7 @@ from fairlead.api.admin.ledger import LedgerHandlers
 from fairlead.api.admin.people.invitations import InvitationHandlers
 from fairlead.api.admin.people.members import MemberHandlers
 from fairlead.api.admin.people.oidc import START, OidcHandlers
+from fairlead.api.admin.people.personal_keys import PersonalKeyHandlers
 from fairlead.api.admin.people.sessions import SessionHandlers
 from fairlead.api.admin.rate_limits import RateLimitHandlers
 from fairlead.api.admin.registry import RegistryHandlers
@@ -99,6 +100,7 @@ def _people(settings: Settings, base: Base, runs: Runs, access: AdminAccess, sta
         SessionHandlers(database, sessions, cookies, logins, _oidc_method(sign_on)),
         OidcHandlers(sign_on, cookies, logins, PREFIX),
         MemberHandlers(database, clock),
+        PersonalKeyHandlers(database, clock),
         InvitationHandlers(database, invitations, accepting, access, cookies, logins, RequestLimits(_LETTERS, clock)),
     )
 

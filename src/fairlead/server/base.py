@@ -40,6 +40,7 @@ from fairlead.observing.metrics import Build, Metrics
 from fairlead.observing.observations import BodyReaderFailed, MarkupUnknown, Observer, SettingUnknown, all_of
 from fairlead.observing.traces import otlp_traces
 from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.accounts.key_uses import WRITTEN_EVERY_SECONDS
 from fairlead.operations.accounts.members import bootstrap_operator
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
@@ -160,7 +161,7 @@ async def ready_base(
     first_keys = await _first_keys(settings, prompt_database, clock) if has_api else FirstKeys(None, None)
     database = prompt_database if alone else WaitingDatabase(prompt_database, settings.database_wait_seconds)
     await note_first_secret(database, secret)
-    authenticator = Authenticator(database, verifier, clock)
+    authenticator = _authenticator(database, verifier, clock, observe, stack)
     messaging = await ready_messaging(settings, database, observe, stack)
     listen_for_changed_workspaces(messaging.wakeups, authenticator.forget, stack)
     flag, folders = brand(settings).authored_flag, catalog_folders(settings)
@@ -307,6 +308,17 @@ async def _assets(
     direct = direct_links(settings, clock)
     handlers = AssetHandlers(AssetReader(links, blobs, database, clock, store_links=direct), header_names(settings))
     return Assets(blobs, blobs.gate, links, direct, handlers, AssetSweeper(database, blobs, clock, observe))
+
+
+def _authenticator(
+    database: Database, verifier: TokenVerifiers | None, clock: Clock, observe: Observer, stack: AsyncExitStack
+) -> Authenticator:
+    """What finds out who calls; when keys were last used is written once a minute, and when the server stops."""
+    authenticator = Authenticator(database, verifier, clock)
+    write = authenticator.uses.write
+    stack.push_async_callback(write)
+    start_background(stack, run_periodically(write, WRITTEN_EVERY_SECONDS, "note the use of keys", observe))
+    return authenticator
 
 
 async def _prove_first(shared: SharedStore, gate: StoreGate) -> None:

@@ -419,8 +419,7 @@ def _file_links(base: Base) -> Links:
 
 def _cloud_api(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, verbs: _Verbs) -> CloudApi:
     callers = CloudCallers(base.authenticator, base.windows, credential_reader(settings))
-    reader, canceller = verbs.reader, verbs.canceller
-    features = features_of(settings.upload_limit_mib * 2**20)
+    reader, canceller, features = verbs.reader, verbs.canceller, features_of(settings.upload_limit_mib * 2**20)
     documents = EditorDocuments(base.database, base.clock, settings.storage_limits())
     return CloudApi(
         bind=bind_handlers(
@@ -429,6 +428,7 @@ def _cloud_api(settings: Settings, base: Base, working: _Working, nodes: NodeCat
                     base.readers,
                     verbs.submitter,
                     reader,
+                    BaseUrls(settings.public_base_url, settings.trusted_proxies),
                     brand(settings).partner_key_fields,
                     settings.workflow_limit_mib * 2**20,
                     settings.workflow_values,

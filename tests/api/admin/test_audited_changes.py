@@ -109,6 +109,7 @@ _CHANGES: Final = MappingProxyType[str, _Change](
         "change_member": lambda act: act.ask("PATCH", f"/members/{act.member()}", {"name": "Another"}),
         "delete_member": lambda act: act.ask("DELETE", f"/members/{act.member()}"),
         "create_personal_key": lambda act: act.ask("POST", f"/members/{act.member()}/keys", {"label": "a"}),
+        "rotate_personal_key": lambda act: _rotate(act, act.member()),
         "revoke_personal_key": lambda act: _revoke(act, act.member()),
         "invite": lambda act: act.ask("POST", f"{act.base}/invitations", _INVITATION),
         "withdraw_invitation": lambda act: act.ask("DELETE", act.one("/invitations", _INVITATION)),
@@ -126,6 +127,7 @@ _CHANGES: Final = MappingProxyType[str, _Change](
         "change_key": lambda act: act.ask(
             "PATCH", f"{act.base}/keys/{act.key()}", {"label": "b", "team": "render", "budget": "6"}
         ),
+        "rotate_key": lambda act: act.ask("POST", f"{act.base}/keys/{act.key()}/rotate", {}),
         "revoke_key": lambda act: act.ask("DELETE", f"{act.base}/keys/{act.key()}"),
         "put_provider_key": lambda act: act.ask("PUT", f"{act.base}/provider-keys/fake", {"key": _SECRET}),
         "delete_provider_key": lambda act: act.ask("DELETE", _provider_key(act)),
@@ -262,6 +264,11 @@ def _provider_key(act: _Act) -> str:
     path = f"{act.base}/provider-keys/fake"
     assert act.operator.ask("PUT", path, {"key": _SECRET}).is_success
     return path
+
+
+def _rotate(act: _Act, member_id: str) -> httpx.Response:
+    key = act.make(f"/members/{member_id}/keys", {})
+    return act.ask("POST", f"/members/{member_id}/keys/{key['id']}/rotate", {})
 
 
 def _revoke(act: _Act, member_id: str) -> httpx.Response:

@@ -10,7 +10,7 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor, ActorKind, Principal, Role
 from fairlead.domain.faults import FaultError, Unauthorized
 from fairlead.mail import Mailer, MailServer
-from fairlead.operations.accounts import members, workspaces
+from fairlead.operations.accounts import members, personal_keys, workspaces
 from fairlead.operations.accounts.audit_log import AuditFilter, list_entries
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.invitations import (
@@ -71,7 +71,7 @@ class _Site:
 
     def key(self, member: str) -> str:
         """A new personal key of a member."""
-        issued = self.run(members.issue_personal_key(self.database, member, "", _SHELL, self.clock))
+        issued = self.run(personal_keys.issue_personal_key(self.database, member, "", _SHELL, self.clock))
         return str(issued.text)
 
     def invite(

@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor, ActorKind
-from fairlead.operations.accounts import members
+from fairlead.operations.accounts import members, personal_keys
 from fairlead.operations.accounts.members import LastOperatorError, Member, NewPerson
 from fairlead.storage.db.database import Database
 
@@ -57,15 +57,15 @@ def test_last_way_in_of_operators_is_not_revoked(database: Database, run: Run) -
     async def work() -> None:
         ada = await _operator(database, "ada")
         member = await members.create_member(database, NewPerson("bob", "bob@example.com"), _BY, _CLOCK)
-        await members.issue_personal_key(database, member.id, "", _BY, _CLOCK)
-        first = await members.issue_personal_key(database, ada.id, "first", _BY, _CLOCK)
+        await personal_keys.issue_personal_key(database, member.id, "", _BY, _CLOCK)
+        first = await personal_keys.issue_personal_key(database, ada.id, "first", _BY, _CLOCK)
         with pytest.raises(LastOperatorError):
-            await members.delete_personal_key(database, ada.id, first.id, _BY, _CLOCK)
-        second = await members.issue_personal_key(database, ada.id, "second", _BY, _CLOCK)
-        revoked = (members.delete_personal_key(database, ada.id, key.id, _BY, _CLOCK) for key in (first, second))
+            await personal_keys.delete_personal_key(database, ada.id, first.id, _BY, _CLOCK)
+        second = await personal_keys.issue_personal_key(database, ada.id, "second", _BY, _CLOCK)
+        revoked = (personal_keys.delete_personal_key(database, ada.id, key.id, _BY, _CLOCK) for key in (first, second))
         done = await asyncio.gather(*revoked, return_exceptions=True)
         assert [isinstance(one, LastOperatorError) for one in done].count(True) == 1
-        assert len(await members.list_personal_keys(database, ada.id)) == 1
+        assert len(await personal_keys.list_personal_keys(database, ada.id)) == 1
 
     run(work())
 
@@ -75,9 +75,9 @@ def test_operator_with_single_sign_on_needs_no_key(database: Database, run: Run)
 
     async def work() -> None:
         ada = await _operator(database, "ada")
-        key = await members.issue_personal_key(database, ada.id, "first", _BY, _CLOCK)
+        key = await personal_keys.issue_personal_key(database, ada.id, "first", _BY, _CLOCK)
         await members.change_member(database, ada.id, {"subject": "https://id.example ada"}, _BY, _CLOCK)
-        await members.delete_personal_key(database, ada.id, key.id, _BY, _CLOCK)
-        assert await members.list_personal_keys(database, ada.id) == []
+        await personal_keys.delete_personal_key(database, ada.id, key.id, _BY, _CLOCK)
+        assert await personal_keys.list_personal_keys(database, ada.id) == []
 
     run(work())

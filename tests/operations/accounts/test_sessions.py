@@ -10,7 +10,7 @@ from conftest import Run
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER, Actor, ActorKind, Role
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
-from fairlead.operations.accounts import members, workspaces
+from fairlead.operations.accounts import members, personal_keys, workspaces
 from fairlead.operations.accounts.audit_log import AuditFilter, list_entries
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator, WorkspaceSession
 from fairlead.operations.accounts.keys import issue_key
@@ -46,7 +46,7 @@ class _Site:
         self.lab = run(workspaces.create_workspace(database, workspaces.NewWorkspace(name="lab"), self.clock))
         person = members.NewPerson("Ada", "ada@example.com")
         self.member = run(members.create_member(database, person, _BY, self.clock))
-        self.key = run(members.issue_personal_key(database, self.member.id, "", _BY, self.clock)).text
+        self.key = run(personal_keys.issue_personal_key(database, self.member.id, "", _BY, self.clock)).text
         grant = members.grant_role(database, self.lab, self.member.id, Role.OWNER, _BY, self.clock, unproven=True)
         run(grant)
         self.seen: list[Any] = []

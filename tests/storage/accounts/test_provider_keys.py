@@ -62,7 +62,7 @@ def test_caller_knows_which_keys_its_workspace_has(books: Books) -> None:
 
     def find_callers() -> list[frozenset[str]]:
         found: list[Caller] = [
-            books.do(lambda c: workspaces.caller_by_key(c, "digest-of-key-1")),
+            books.do(lambda c: workspaces.caller_by_key(c, "digest-of-key-1", NOW)),
             books.do(lambda c: workspaces.caller_by_workspace(c, LAB, "ada", Patterns())),
         ]
         return [caller.own_keys for caller in found]

@@ -18,6 +18,7 @@ from fairlead.domain.accounts.callers import (
 )
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.operations.accounts.workspaces import bootstrap
+from fairlead.storage.accounts import workspace_records
 from fairlead.storage.accounts import workspaces as callers
 from fairlead.storage.accounts.credits import NewCredit, credit
 from fairlead.storage.accounts.workspaces import NameTakenError, UnknownKeyError, UnknownWorkspaceError
@@ -27,7 +28,7 @@ from storage.bookings import LAB, NOW, Books, admission, new_key
 
 def by_key(books: Books, digest: str = "digest-of-key-1") -> Caller | None:
     """Look a caller up by the digest of its key."""
-    found: Caller | None = books.do(lambda c: callers.caller_by_key(c, digest))
+    found: Caller | None = books.do(lambda c: callers.caller_by_key(c, digest, NOW))
     return found
 
 
@@ -173,7 +174,7 @@ def test_listed_key_hides_its_digest(books: Books) -> None:
     books.open()
     books.do(lambda c: callers.create_key(c, new_key("key-2", created_at=NOW + 1)))
     books.do(lambda c: callers.create_key(c, new_key("key-1", models=("acme/*",))))
-    listed = books.do(callers.list_keys)
+    listed = books.do(workspace_records.list_keys)
     assert [(row["id"], row["workspace"], row["models"]) for row in listed] == [
         ("key-1", "lab-id-name", ["acme/*"]),
         ("key-2", "lab-id-name", None),
@@ -210,7 +211,7 @@ def test_organization_of_the_account_governs_a_key(
     caller = by_key(books)
     assert caller is not None
     assert caller.single_sign_on == governs
-    assert books.do(lambda c: callers.caller_by_key_id(c, "key-1")).single_sign_on == governs
+    assert books.do(lambda c: callers.caller_by_key_id(c, "key-1", NOW)).single_sign_on == governs
     assert books.do(lambda c: callers.caller_by_workspace(c, LAB, "ada", Patterns())).single_sign_on is None
 
 
@@ -225,7 +226,7 @@ def test_changed_organization_takes_effect(books: Books) -> None:
     assert caller is not None
     assert caller.single_sign_on == SingleSignOn("a")
     books.do(lambda c: callers.change_key(c, "key-1", {"organization_id": None}))
-    assert books.do(lambda c: callers.caller_by_key_id(c, "key-1")).single_sign_on == SingleSignOn("w")
+    assert books.do(lambda c: callers.caller_by_key_id(c, "key-1", NOW)).single_sign_on == SingleSignOn("w")
     books.do(lambda c: callers.revoke_key(c, "key-1", NOW))
     with pytest.raises(UnknownKeyError, match="key-1"):
         books.do(lambda c: callers.change_key(c, "key-1", {"sso_required": True}))

@@ -12,7 +12,7 @@ from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.faults import BudgetExceeded, InsufficientCredits, Unauthorized
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.runs.entries import BookedRun, Verdict
-from fairlead.storage.accounts import workspaces
+from fairlead.storage.accounts import workspace_records, workspaces
 from fairlead.storage.accounts.workspaces import UnknownKeyError
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import ledger
@@ -256,13 +256,13 @@ def test_listed_key_shows_what_it_spent(paid: Books) -> None:
         ask(paid, name, 90, key_id=name)
         paid.write(settlement(name, charge=60))
     ask(paid, "live", 5, key_id="key-2")
-    (one, two, three) = paid.do(lambda c: with_budgets(c, workspaces.list_keys(c), day_of(NOW)))
+    (one, two, three) = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), day_of(NOW)))
     assert [(row["budget"], row["budget_period"], row["spent"], row["held"]) for row in (one, two, three)] == [
         (100, "day", 60, 0),
         (100, "month", 60, 5),
         (None, None, None, 0),
     ]
-    (one, two, _) = paid.do(lambda c: with_budgets(c, workspaces.list_keys(c), day_of(TOMORROW)))
+    (one, two, _) = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), day_of(TOMORROW)))
     assert (one["spent"], two["spent"]) == (0, 60)
 
 

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.route import route_of
+from fairlead.domain.accounts.key_terms import Address
 from fairlead.domain.accounts.rights import PERSONAL_KEY_PREFIX, Actor, Principal, Right, has_right
 from fairlead.domain.faults import FaultError, Forbidden, RequestNotFound, Unauthorized
 from fairlead.operations.accounts.authenticate import ApiKey, Token
@@ -27,6 +28,7 @@ _REACH: Final = "fairlead.admin.reach"
 _NAME_MAX: Final = 64
 _ROLE_WANTED: Final = "Your role does not allow {right}."
 _OPERATOR_WANTED: Final = "This is for operators of the installation."
+_WIDER_WANTED: Final = "This key is not for {right}."
 PERSON_WANTED: Final = "This is for members; an API key sees its own workspace's balance, runs and usage."
 
 
@@ -53,6 +55,8 @@ class AdminAccess(msgspec.Struct, frozen=True):
         """Who calls; FaultError with Unauthorized, Forbidden, RateLimited, or RequestNotFound for a workspace."""
         principal = await self.identify(request)
         right = route_of(request).right or Right.OPERATE
+        if not principal.leaves(right):
+            raise FaultError(Forbidden(_WIDER_WANTED.format(right=right.value)))
         if right.is_in_workspace:
             await self._check_workspace(request, principal, right)
         elif right is Right.PERSON and not principal.is_person:
@@ -68,7 +72,7 @@ class AdminAccess(msgspec.Struct, frozen=True):
         """Who calls, whatever the right of the route; FaultError with Unauthorized, Forbidden or RateLimited."""
         principal = await self.sessions.principal(self._credential(request))
         self._count(principal)
-        address = self.credentials.cookies.base_urls.caller_of(request.scope)
+        address = self._address(request)
         request.scope[_PRINCIPAL] = principal
         request.scope[_ACTOR] = principal.actor(None if address is None else str(address))
         return principal
@@ -82,11 +86,14 @@ class AdminAccess(msgspec.Struct, frozen=True):
                     raise FaultError(Unauthorized("Sign in, or send a personal key in X-API-Key or as bearer."))
                 return cookie
             case ApiKey(text) | Token(text) if text.startswith(PERSONAL_KEY_PREFIX):
-                return PersonalKey(text)
+                return PersonalKey(text, self._address(request))
             case ApiKey() as key:
                 return key
             case Token():
                 raise FaultError(Unauthorized("This API takes personal keys and API keys, and no tokens."))
+
+    def _address(self, request: Request) -> Address | None:
+        return self.credentials.cookies.base_urls.caller_of(request.scope)
 
     def _count(self, principal: Principal) -> None:
         if principal.is_person:

@@ -18,7 +18,7 @@ from fairlead.api.admin import (
 )
 from fairlead.api.admin.documents import AdminError
 from fairlead.api.admin.errors import EXPECTED, refusal
-from fairlead.api.admin.people import invitations, members, oidc, sessions
+from fairlead.api.admin.people import invitations, members, oidc, personal_keys, sessions
 from fairlead.api.http.api import HttpApi, routes_of
 from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameters
 from fairlead.observing.observations import Observer
@@ -28,6 +28,7 @@ ROUTES: Final = (
     *sessions.ROUTES,
     *oidc.ROUTES,
     *members.ROUTES,
+    *personal_keys.ROUTES,
     *invitations.ROUTES,
     *workspaces.ROUTES,
     *keys.ROUTES,

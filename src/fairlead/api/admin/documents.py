@@ -6,6 +6,7 @@ from typing import Annotated, Generic, Literal, NotRequired, TypeAlias, TypedDic
 import msgspec
 
 from fairlead.api.http.schemas import AnyObject, Time, Uuid
+from fairlead.domain.accounts.key_terms import DAYS_MAX, NETWORKS_MAX, OVERLAP_HOURS, OVERLAP_HOURS_MAX, Scope
 from fairlead.domain.accounts.rights import EMAIL_MAX, NAME_MAX, ActorKind, GrantableRole, Role
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ ErrorCode: TypeAlias = Literal[
 PersonName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 Email: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=EMAIL_MAX)]
 Label: TypeAlias = Annotated[str, msgspec.Meta(max_length=100)]
+WorkspaceRef: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 KeyText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
 
 
@@ -109,13 +111,31 @@ class SessionShown(TypedDict):
     seen_at: Time
 
 
+ScopeName: TypeAlias = Literal["see", "read", "run", "manage", "operate"]
+Days: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=DAYS_MAX)]
+Networks: TypeAlias = Annotated[
+    list[Annotated[str, msgspec.Meta(max_length=50)]], msgspec.Meta(max_length=NETWORKS_MAX)
+]
+
+
 class PersonalKeyShown(TypedDict):
-    """What may be shown of a personal key."""
+    """What may be shown of a personal key; null of `scopes` and `workspace`, and no `networks`, do not limit it.
+
+    The secret before a rotation is good until `previous_until`. One that `is_of_session` was made in a session, or with
+    a key that was, and is revoked when its member is signed out everywhere.
+    """
 
     id: Uuid
     label: str
     hint: str
+    scopes: Sequence[ScopeName] | None
+    workspace: str | None
+    networks: Sequence[str]
+    is_of_session: bool
     created_at: Time
+    used_at: Time | None
+    expires_at: Time | None
+    previous_until: Time | None
 
 
 class IssuedSecret(TypedDict):
@@ -126,9 +146,22 @@ class IssuedSecret(TypedDict):
 
 
 class NewPersonalKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A personal key to be made."""
+    """A personal key to be made; what is left out does not limit it.
+
+    One that is made in a session ends after 90 days unless another number of days, up to 366, is given.
+    """
 
     label: Label = ""
+    expires_in_days: Days | None = None
+    networks: Networks = []
+    scopes: Annotated[list[ScopeName], msgspec.Meta(min_length=1, max_length=len(Scope))] | None = None
+    workspace: WorkspaceRef | None = None
+
+
+class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another secret of a key; the one before is good for some more hours."""
+
+    overlap_hours: Annotated[int, msgspec.Meta(ge=0, le=OVERLAP_HOURS_MAX)] = OVERLAP_HOURS
 
 
 class MemberShown(TypedDict):

@@ -15,6 +15,7 @@ from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, make_refusal, ref
 from fairlead.api.http.asgi import REQUEST_ID, Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.documents.fitting import fit
+from fairlead.domain.accounts.key_terms import BadTermsError
 from fairlead.domain.deployments import BadDeployment, DeploymentFault, DeploymentFaultError, TooManyDeployments
 from fairlead.domain.faults import Fault
 from fairlead.operations.accounts.invitations import (
@@ -29,11 +30,10 @@ from fairlead.operations.accounts.members import (
     BadMemberError,
     EmailTakenError,
     LastOperatorError,
-    TooManyKeysError,
     UnknownMemberError,
-    UnknownPersonalKeyError,
     UnprovenAddressError,
 )
+from fairlead.operations.accounts.personal_keys import EndedCredentialError, TooManyKeysError, UnknownPersonalKeyError
 from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimitsError, UnknownLimitError
 from fairlead.operations.accounts.secret_rotation import RotationError
 from fairlead.operations.accounts.sessions import NoSessionError
@@ -88,7 +88,15 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     )
 
 
-_OF_FIELDS: Final = (FieldError, BadMemberError, BadBudgetError, BadChannelError, BadChangeError, BadLimitError)
+_OF_FIELDS: Final = (
+    FieldError,
+    BadMemberError,
+    BadTermsError,
+    BadBudgetError,
+    BadChannelError,
+    BadChangeError,
+    BadLimitError,
+)
 """Exceptions that say which field is wrong."""
 _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
     {
@@ -103,6 +111,9 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
         CreditKeyUsedError: _Worded(409, "conflict", "Something else was booked with this Idempotency-Key."),
         BudgetTakenError: _Worded(409, "conflict", "There is a budget of this subject and period already.", "period"),
         EmailTakenError: _Worded(409, "conflict", "A member has this e-mail address already.", "email"),
+        EndedCredentialError: _Worded(
+            401, "unauthorized", "The session has ended, or the key was revoked; sign in again."
+        ),
         LastOperatorError: _Worded(409, "conflict", "This is the last operator: make somebody else one first."),
         NameTakenError: _Worded(409, "conflict", "There is a workspace of this name already.", "name"),
         NoSessionError: _Worded(404, "not_found", "There is no such session."),

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of, workspace_of
 from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, page_of, read_body
-from fairlead.api.admin.documents import Page
+from fairlead.api.admin.documents import Page, Rotation
 from fairlead.api.admin.workspace_documents import (
     ApiKeyChange,
     IssuedApiKey,
@@ -21,8 +21,9 @@ from fairlead.api.admin.workspace_documents import (
 )
 from fairlead.api.admin.workspaces import amount_of, organization_of
 from fairlead.api.http.route import Access, Answer, Body, Route
-from fairlead.api.http.schemas import as_time
+from fairlead.api.http.schemas import as_time, optional_time
 from fairlead.clock import Clock
+from fairlead.domain.accounts.key_terms import KeyTerms, end_of, read_networks, stored_networks
 from fairlead.domain.accounts.provider_keys import StoredKey
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.ledger.budgets import Budget, NoBudgetError, changed_budget, is_team
@@ -74,6 +75,7 @@ class KeyHandlers(msgspec.Struct, frozen=True):
             team=_team(body.team),
             organization_id=organization_of(body.organization),
             sso_required=body.sso_required,
+            terms=KeyTerms(end_of(body.expires_in_days, self.clock.now_ms()), read_networks(body.networks)),
             by=actor_of(request),
         )
         record = await operations.find_record(self.database, workspace.id, issued.id, self.clock)
@@ -85,22 +87,25 @@ class KeyHandlers(msgspec.Struct, frozen=True):
         return answer(_show(await self._key(request)))
 
     async def change_key(self, request: Request) -> Response:
-        """`PATCH /workspaces/{workspace}/keys/{key_id}`: another label, team, budget, or other models."""
+        """`PATCH /workspaces/{workspace}/keys/{key_id}`: another label, team, budget, end, other models or networks."""
         body, record, by = await read_body(request, ApiKeyChange), await self._key(request), actor_of(request)
-        fields: dict[str, object] = {}
-        for name in ("label", "sso_required"):
-            if (value := getattr(body, name)) is not msgspec.UNSET:
-                fields[name] = value
-        if body.models is not msgspec.UNSET:
-            fields["models"] = None if body.models is None else tuple(body.models)
-        if body.organization is not msgspec.UNSET:
-            fields["organization_id"] = organization_of(body.organization)
+        fields = _changed_fields(body, self.clock.now_ms())
         team = msgspec.UNSET if body.team is msgspec.UNSET else _team(body.team)
         changes = KeyChanges(fields, team, _budget_change(body))
         if changes != KeyChanges():
             await operations.change_key(self.database, record.id, changes, self.clock, by)
         self.changed(workspace_of(request).id)
         return answer(_show(await self._key(request)))
+
+    async def rotate_key(self, request: Request) -> Response:
+        """`POST /workspaces/{workspace}/keys/{key_id}/rotate`: another secret; the old one is good for the overlap."""
+        body, record, by = await read_body(request, Rotation), await self._key(request), actor_of(request)
+        issued = await operations.rotate_key(
+            self.database, record.id, self.key_prefix, body.overlap_hours, self.clock, by
+        )
+        self.changed(workspace_of(request).id)
+        told: IssuedApiKey = {"key": _show(await self._key(request)), "secret": issued.text}
+        return answer(told)
 
     async def revoke_key(self, request: Request) -> Response:
         """`DELETE /workspaces/{workspace}/keys/{key_id}`: no run is admitted with it any more."""
@@ -143,6 +148,23 @@ class KeyHandlers(msgspec.Struct, frozen=True):
         return await operations.find_record(self.database, workspace_of(request).id, key_id, self.clock)
 
 
+def _changed_fields(body: ApiKeyChange, now: int) -> dict[str, object]:
+    """What a body changes of a key's own row; FieldError, BadTermsError."""
+    fields: dict[str, object] = {}
+    for name in ("label", "sso_required"):
+        if (value := getattr(body, name)) is not msgspec.UNSET:
+            fields[name] = value
+    if body.models is not msgspec.UNSET:
+        fields["models"] = None if body.models is None else tuple(body.models)
+    if body.organization is not msgspec.UNSET:
+        fields["organization_id"] = organization_of(body.organization)
+    if body.expires_in_days is not msgspec.UNSET:
+        fields["expires_at"] = end_of(body.expires_in_days, now)
+    if body.networks is not msgspec.UNSET:
+        fields["networks"] = read_networks(body.networks)
+    return fields
+
+
 def _budget_change(body: ApiKeyChange) -> Callable[[Budget | None], Budget | None] | None:
     """The change of a budget in a body; None where there is none. FieldError."""
     if body.budget is None:
@@ -180,8 +202,12 @@ def _show(one: KeyRecord) -> KeyShown:
         "held": as_dollars(one.held),
         "organization": one.organization_id,
         "sso_required": one.sso_required,
+        "networks": list(map(str, stored_networks(one.networks))),
         "created_at": as_time(one.created_at),
-        "revoked_at": None if one.revoked_at is None else as_time(one.revoked_at),
+        "used_at": optional_time(one.used_at),
+        "expires_at": optional_time(one.expires_at),
+        "previous_until": optional_time(one.previous_until),
+        "revoked_at": optional_time(one.revoked_at),
     }
 
 
@@ -240,6 +266,17 @@ ROUTES: Final = (
         {200: Answer("What may be told of it.", KeyShown)},
         (400, 404, 413, 422),
         body=Body(ApiKeyChange),
+        access=Access.MEMBER,
+        right=Right.MANAGE,
+    ),
+    Route(
+        "POST",
+        f"{_KEYS}/{{key_id}}/rotate",
+        KeyHandlers.rotate_key,
+        "Give an API key another secret",
+        {200: Answer("The key, whose new secret is shown this once.", IssuedApiKey)},
+        (400, 404, 413, 422),
+        body=Body(Rotation),
         access=Access.MEMBER,
         right=Right.MANAGE,
     ),

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias, TypedDict
 
 import msgspec
 
-from fairlead.api.admin.documents import Dollars, Label
+from fairlead.api.admin.documents import Days, Dollars, Label, Networks
 from fairlead.api.http.schemas import Time, Uuid
 from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billing
 from fairlead.domain.ledger.budgets import TEAM_CHARACTERS_MAX, BudgetPeriod
@@ -119,7 +119,11 @@ class NewCredit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyShown(TypedDict):
-    """What may be shown of an API key; `models` is null where every model of the workspace is allowed."""
+    """What may be shown of an API key; `models` is null where every model of the workspace is allowed.
+
+    It may be used from `networks`, or from anywhere where there are none. The secret before a rotation is good until
+    `previous_until`.
+    """
 
     id: Uuid
     label: str
@@ -132,7 +136,11 @@ class KeyShown(TypedDict):
     held: Dollars
     organization: str | None
     sso_required: bool
+    networks: Sequence[str]
     created_at: Time
+    used_at: Time | None
+    expires_at: Time | None
+    previous_until: Time | None
     revoked_at: Time | None
 
 
@@ -153,10 +161,12 @@ class NewApiKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     budget_period: BudgetPeriod | None = None
     organization: Organization | None = None
     sso_required: bool = False
+    expires_in_days: Days | None = None
+    networks: Networks = []
 
 
 class ApiKeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is to be changed of an API key; what is left out stays. A budget of null removes it."""
+    """What is to be changed of an API key; what is left out stays. Null removes a budget, and an end."""
 
     label: Label | msgspec.UnsetType = msgspec.UNSET
     team: Team | msgspec.UnsetType | None = msgspec.UNSET
@@ -165,6 +175,8 @@ class ApiKeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     budget_period: BudgetPeriod | msgspec.UnsetType = msgspec.UNSET
     organization: Organization | msgspec.UnsetType | None = msgspec.UNSET
     sso_required: bool | msgspec.UnsetType = msgspec.UNSET
+    expires_in_days: Days | msgspec.UnsetType | None = msgspec.UNSET
+    networks: Networks | msgspec.UnsetType = msgspec.UNSET
 
 
 class ProviderKeyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from fairlead.api.cloud.bodies import read_document
 from fairlead.api.cloud.documents import PromptInfo, PromptTaken
 from fairlead.api.cloud.wire import answer
 from fairlead.api.http.asgi import read_members
+from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import caller_of
 from fairlead.document_readers import DocumentReaders
 from fairlead.documents.members import BadDocumentError, Members, Wanted
@@ -159,6 +160,7 @@ class PromptHandlers(msgspec.Struct, frozen=True):
     readers: DocumentReaders
     submitter: Submitter
     reader: JobReader
+    base_urls: BaseUrls
     key_fields: Sequence[str]
     body_limit: int
     workflow_values: int
@@ -173,6 +175,8 @@ class PromptHandlers(msgspec.Struct, frozen=True):
             raise malformed_body(error.reason) from error
         del content  # the members hold all that is needed of it
         new = read_submission(members, self.key_fields, request.headers.get("comfy-usage-source"))
+        if new.partner_key is not None:
+            new = msgspec.structs.replace(new, partner_address=self.base_urls.caller_of(request.scope))
         job = await self.submitter.submit(caller, new)
         taken: PromptTaken = {
             "prompt_id": job.public_id,

@@ -4,6 +4,7 @@ A bearer value with our prefix is an API key. A session is of a member, so the c
 in `X-Fairlead-Workspace`, or in the query as `workspace` where no header can be sent, as for pictures and sockets.
 """
 
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -31,27 +32,31 @@ class CredentialReader(msgspec.Struct, frozen=True):
         """The credential of a call; None when it has none."""
         api_key = header(scope, b"x-api-key")  # first and here, as nearly every call has it
         if api_key is not None:
-            return ApiKey(_text(api_key))
+            return ApiKey(_text(api_key), partial(self.cookies.base_urls.caller_of, scope))
         return self._of_bearer(scope) or self._of_session(scope)
 
     def of_header(self, scope: Scope) -> ApiKey | Token | None:
         """The key or the token of a call; None when it has neither."""
         api_key = header(scope, b"x-api-key")
-        return self._of_bearer(scope) if api_key is None else ApiKey(_text(api_key))
+        return self._of_bearer(scope) if api_key is None else self.key_of(_text(api_key), scope)
 
     def _of_bearer(self, scope: Scope) -> ApiKey | Token | None:
         authorization = header(scope, b"authorization")
         text = None if authorization is None else _bearer(authorization)
         if text is None:
             return None
-        return ApiKey(text) if text.startswith(self.key_prefix) else Token(text)
+        return self.key_of(text, scope) if text.startswith(self.key_prefix) else Token(text)
 
-    def of_text(self, text: str | None) -> ApiKey | Token | None:
-        """The credential that a body names; None where it names none."""
+    def key_of(self, text: str, scope: Scope) -> ApiKey:
+        """An API key that a call shows, wherever it stands in it."""
+        return ApiKey(text, partial(self.cookies.base_urls.caller_of, scope))
+
+    def of_text(self, text: str | None, scope: Scope) -> ApiKey | Token | None:
+        """The credential that the body of a call names; None where it names none."""
         if not text:
             return None
         known = _text(text.encode("utf-8", "replace"))
-        return ApiKey(known) if known.startswith(self.key_prefix) else Token(known)
+        return self.key_of(known, scope) if known.startswith(self.key_prefix) else Token(known)
 
     def token_only(self, scope: Scope) -> Credential | None:
         """The credential of a v1 call: a bearer token and nothing else (R-40)."""

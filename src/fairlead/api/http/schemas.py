@@ -54,3 +54,8 @@ def as_time(milliseconds: int) -> str:
     """A time as RFC 3339 writes it, in UTC."""
     moment = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def optional_time(milliseconds: int | None) -> str | None:
+    """A time likewise; None where there is none."""
+    return None if milliseconds is None else as_time(milliseconds)

@@ -176,7 +176,8 @@ class JobHandlers(msgspec.Struct, frozen=True):
         new = read_submission(members, self.key_fields, header(request.scope, b"idempotency-key"))
         if new.labels and not self.has_archive:
             raise NoLabelsError
-        new = msgspec.structs.replace(new, placement=placement)
+        address = self.base_urls.caller_of(request.scope)
+        new = msgspec.structs.replace(new, placement=placement, partner_address=address)
         job = await self.submissions.submit(caller, new)
         return answer(await self._document(request, caller, job), 201)
 

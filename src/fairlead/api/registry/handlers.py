@@ -198,7 +198,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
 
     async def _caller(self, request: Request, token: str | None = None) -> Caller:
         """The caller by its headers, or by the token of its body."""
-        credential = self.credentials.of_call(request.scope) or self.credentials.of_text(token)
+        credential = self.credentials.of_call(request.scope) or self.credentials.of_text(token, request.scope)
         remembered = self.authenticator.recall(credential)
         caller = remembered or await self.authenticator.authenticate(credential)
         self.windows.count(caller.workspace_id, caller.rate_limits)

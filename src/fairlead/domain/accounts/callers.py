@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.domain.accounts.key_terms import Network
 from fairlead.domain.accounts.rights import NAME_MAX, Actor, ActorKind, Role
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
@@ -114,6 +115,8 @@ class Caller(msgspec.Struct, frozen=True):
     subscription: str = ""
     rate_limits: tuple[RateLimit, ...] = ()
     """The limits of the key that was used, and of the models of the workspace."""
+    networks: tuple[Network, ...] = ()
+    """From where alone the key that was used may be used; none for anywhere."""
     is_unrestricted: bool = False
     """Whether no rule of R-38 limits its models and providers, as for most; computed when it is made."""
 

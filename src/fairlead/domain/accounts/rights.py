@@ -107,7 +107,8 @@ class Membership(msgspec.Struct, frozen=True):
 class Principal(msgspec.Struct, frozen=True):
     """The one who calls the administration API: a member with all memberships, or an API key in its one workspace.
 
-    `session_id` is that of the session that was shown, None where a key was.
+    `session_id` is that of the session that was shown, `key_id` that of a personal key. `rights` are those that the key
+    leaves to its member, None for all. `is_of_session` is a credential that somebody has only by a session.
     """
 
     kind: Literal["member", "key"]
@@ -117,6 +118,13 @@ class Principal(msgspec.Struct, frozen=True):
     is_operator: bool
     memberships: tuple[Membership, ...] = ()
     session_id: str | None = None
+    key_id: str | None = None
+    rights: frozenset[Right] | None = None
+    is_of_session: bool = False
+
+    def leaves(self, right: Right) -> bool:
+        """Whether the credential that was shown leaves a right to its member, who may not have it."""
+        return self.rights is None or right in self.rights
 
     @property
     def is_person(self) -> bool:

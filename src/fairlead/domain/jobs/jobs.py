@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from fairlead.domain.accounts.key_terms import Address
 from fairlead.domain.deployments import PackSet, Placement
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.work.entries import DocumentBlob
@@ -13,15 +14,16 @@ class NewJob(msgspec.Struct, frozen=True):
     """A workflow as a caller submits it to any of the APIs.
 
     `workflow` is the graph and `extra` the data sent with it, without keys; both are JSON objects. `partner_key` is the
-    key that pays for partner nodes, as it was sent. `chosen_id` is the public id the caller chose, `targets` are the
-    wanted output nodes, None for all. One that `is_strict` is refused if any output cannot be made. `labels` are stored
-    unchanged. With an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it
-    names by id. With a `placement` it was sent to a deployment.
+    key that pays for partner nodes, as it was sent from `partner_address`. `chosen_id` is the public id the caller
+    chose, `targets` are the wanted output nodes, None for all. One that `is_strict` is refused if any output cannot be
+    made. `labels` are stored unchanged. With an `idempotency_key`, no other job can be submitted for a while. `files`
+    are the ids of those it names by id. With a `placement` it was sent to a deployment.
     """
 
     workflow: bytes
     extra: bytes = b"{}"
     partner_key: str | None = None
+    partner_address: Address | None = None
     chosen_id: str | None = None
     targets: Sequence[str] | None = None
     is_strict: bool = False

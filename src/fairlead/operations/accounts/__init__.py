@@ -2,13 +2,16 @@
 
     authenticate      Authenticator: from a credential to a Caller, or 401
     workspaces        made, changed, paid for; the first one of an installation
-    keys              API keys: issued once, kept as digests, revoked for good
+    keys              API keys: issued once, kept as digests, rotated, revoked for good
     provider_keys     ProviderKeys: a workspace's own keys at providers
     webhook_secrets   WebhookSecrets: what its webhooks are signed with
     secrets           sealing stored texts again with another master secret
     rate_limits       limits of requests of keys and models, as owners set them
     rate_windows      RateWindows: quotas of requests, added up over all servers
-    members           people: their roles in workspaces, their keys; the first operator
+    key_uses          KeyUses: when keys were last used
+    members           people: their roles in workspaces; the first operator
+    personal_keys     their keys, with what bounds each
+    invitations       Invitations: links that give a role in a workspace to whoever accepts
     sessions          Sessions: signing in, and who calls the administration API
     single_sign_on    SingleSignOn: signing in at an OpenID Connect provider
     sweeping          AccountSweeper: sessions and deleted workspaces end when their time has come

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -10,10 +11,12 @@ import msgspec
 
 from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller, Patterns
+from fairlead.domain.accounts.key_terms import Address, allows
 from fairlead.domain.accounts.rights import Right, has_right
 from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeysUnavailableError
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier, TokenVerifiers
+from fairlead.operations.accounts.key_uses import KeyUses
 from fairlead.storage.accounts import sessions, workspaces
 from fairlead.storage.accounts.sessions import Lifetime, NoSessionError
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
@@ -26,10 +29,15 @@ NOTED_EVERY_MS: Final = 60_000
 _PAYER: Final = "work that was begun"
 
 
+def _unknown() -> None:
+    """The address of nobody."""
+
+
 class ApiKey(msgspec.Struct, frozen=True):
-    """An API key as it was sent."""
+    """An API key as it was sent, and how to find the address that it came from; it is looked at where it matters."""
 
     text: str
+    find_address: Callable[[], Address | None] = _unknown
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -58,6 +66,8 @@ class Authenticator:
         self._clock = clock or Clock()
         self._database = database
         self._verifier = verifier
+        self.uses = KeyUses(database, self._clock)
+        """When keys were last used, as far as it is not written yet."""
         self._known: OrderedDict[tuple[str, str], tuple[float, Caller]] = OrderedDict()
         self._forgettings = 0
 
@@ -66,8 +76,10 @@ class Authenticator:
         if not isinstance(credential, ApiKey):
             return None
         entry = self._known.get(("key", digest_of(credential.text)))
-        is_good = entry is not None and entry[0] > time.monotonic() and not entry[1].is_suspended
-        return entry[1] if entry is not None and is_good else None
+        if entry is None or entry[0] <= time.monotonic() or entry[1].is_suspended:
+            return None
+        caller = entry[1]
+        return caller if not caller.networks or allows(caller.networks, credential.find_address()) else None
 
     @property
     def takes_tokens(self) -> bool:
@@ -88,8 +100,8 @@ class Authenticator:
         match credential:
             case None:
                 raise FaultError(Unauthorized())
-            case ApiKey(text):
-                return await self._by_key(text)
+            case ApiKey():
+                return await self._by_key(credential)
             case Token(text):
                 return await self._by_token(text)
             case WorkspaceSession():
@@ -97,7 +109,8 @@ class Authenticator:
 
     async def caller_of_key(self, key_id: str) -> Caller:
         """The caller of a live key, by the key's id, to continue work that was begun with it; FaultError."""
-        caller = await self._look_up(("id", key_id), lambda c: workspaces.caller_by_key_id(c, key_id))
+        now = self._clock.now_ms()
+        caller = await self._look_up(("id", key_id), lambda c: workspaces.caller_by_key_id(c, key_id, now))
         if caller is None:
             raise FaultError(Unauthorized("This API key is not valid any more."))
         return caller
@@ -120,11 +133,14 @@ class Authenticator:
             raise FaultError(Forbidden(f"The workspace {name} does not exist here."))
         return caller
 
-    async def _by_key(self, text: str) -> Caller:
-        digest = digest_of(text)
-        caller = await self._look_up(("key", digest), lambda c: workspaces.caller_by_key(c, digest))
-        if caller is None:
+    async def _by_key(self, key: ApiKey) -> Caller:
+        digest, now = digest_of(key.text), self._clock.now_ms()
+        caller = await self._look_up(("key", digest), lambda c: workspaces.caller_by_key(c, digest, now))
+        if caller is None or caller.key_id is None:
             raise FaultError(Unauthorized("This API key is not valid."))
+        self.uses.note(caller.key_id)
+        if caller.networks and not allows(caller.networks, key.find_address()):
+            raise FaultError(Forbidden("This key may not be used from this address."))
         return caller
 
     async def _by_token(self, text: str) -> Caller:

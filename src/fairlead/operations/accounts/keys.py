@@ -7,7 +7,9 @@ from typing import Final
 import msgspec
 
 from fairlead.clock import Clock, new_id
+from fairlead.domain.accounts.key_terms import UNLIMITED, KeyTerms, networks_text
 from fairlead.domain.accounts.rights import SERVER, Actor
+from fairlead.domain.days import HOUR_MS
 from fairlead.domain.ledger.budgets import Budget
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.accounts.authenticate import digest_of
@@ -31,6 +33,7 @@ __all__ = [
     "list_keys",
     "make_secret",
     "revoke_key",
+    "rotate_key",
 ]
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -58,6 +61,7 @@ async def issue_key(
     team: str | None = None,
     organization_id: str | None = None,
     sso_required: bool = False,
+    terms: KeyTerms = UNLIMITED,
     by: Actor = SERVER,
 ) -> IssuedKey:
     """Make a key for a workspace (by name or id); UnknownWorkspaceError.
@@ -78,8 +82,10 @@ async def issue_key(
         team=team,
         organization_id=organization_id,
         sso_required=sso_required,
+        terms=terms,
     )
-    act = Act("key.created", new.workspace_id, new.hint, {"id": new.id, "label": label})
+    told = {"expires_at": terms.expires_at, "networks": networks_text(terms.networks)}
+    act = Act("key.created", new.workspace_id, new.hint, {"id": new.id, "label": label, **told})
     work = partial(budgets.create_key, new=new, budget=budget, budget_id=budget_id, today=today)
     await database.write(with_entry(work, by, lambda _: act, now))
     return issued
@@ -120,6 +126,8 @@ async def change_key(
     def describe(changed: tuple[Budget | None, str, str]) -> Act:
         bound, workspace_id, hint = changed
         detail = {"id": key_id, **changes.fields}
+        if isinstance(networks := detail.get("networks"), tuple):
+            detail["networks"] = networks_text(networks)
         if changes.team is not msgspec.UNSET:
             detail["team"] = changes.team
         if changes.budget is not None:
@@ -129,6 +137,30 @@ async def change_key(
 
     work_on_key = workspaces.on_living_key(key_id, work)
     return (await database.write(with_entry(work_on_key, by, describe, now)))[0]
+
+
+async def rotate_key(
+    database: Database, key_id: str, prefix: str, overlap_hours: int, clock: Clock, by: Actor = SERVER
+) -> IssuedKey:
+    """Give a living key another secret, by its id; the one before is good for the overlap. UnknownKeyError.
+
+    Everything else stays: budgets, limits, and what it was used for.
+    """
+    text, now = make_secret(prefix), clock.now_ms()
+    work = partial(
+        workspaces.rotate_key,
+        key_id=key_id,
+        digest=digest_of(text),
+        hint=hint_of(text, prefix),
+        previous_until=now + overlap_hours * HOUR_MS,
+    )
+
+    def describe(rotated: tuple[None, str, str]) -> Act:
+        _, workspace_id, hint = rotated
+        return Act("key.rotated", workspace_id, hint, {"id": key_id, "overlap_hours": overlap_hours})
+
+    await database.write(with_entry(workspaces.on_living_key(key_id, work), by, describe, now))
+    return IssuedKey(key_id, text)
 
 
 async def list_records(
@@ -154,7 +186,7 @@ async def find_record(database: Database, workspace_id: str, key_id: str, clock:
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]:
     """Every key without its secret; `spent` is what was charged in the budget's period, None without a budget."""
     today = clock.today()
-    return await database.read(lambda c: budgets.with_budgets(c, workspaces.list_keys(c), today))
+    return await database.read(lambda c: budgets.with_budgets(c, workspace_records.list_keys(c), today))
 
 
 def make_secret(prefix: str = "") -> str:

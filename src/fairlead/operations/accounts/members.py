@@ -1,19 +1,18 @@
-"""Members: created, given roles and keys, changed, deleted; and the first operator of an installation.
+"""Members: created, given roles, changed, deleted; and the first operator of an installation.
 
-Every change is written together with its entry in the audit log, under the name of the given actor. The server makes
-personal keys, shows each once, and keeps a digest.
+Every change is written together with its entry in the audit log, under the name of the given actor.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from fairlead.clock import Clock, new_id
-from fairlead.domain.accounts.rights import PERSONAL_KEY_PREFIX, SERVER, Actor, Role, is_email, is_name
-from fairlead.operations.accounts.authenticate import digest_of
-from fairlead.operations.accounts.keys import IssuedKey, hint_of, make_secret
+from fairlead.domain.accounts.rights import SERVER, Actor, Role, is_email, is_name
+from fairlead.operations.accounts.keys import IssuedKey
+from fairlead.operations.accounts.personal_keys import new_key
 from fairlead.storage.accounts import members
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.members import (
@@ -21,24 +20,19 @@ from fairlead.storage.accounts.members import (
     LastOperatorError,
     Member,
     NewMember,
-    NewPersonalKey,
-    PersonalKey,
-    TooManyKeysError,
     UnknownMemberError,
-    UnknownPersonalKeyError,
     UnprovenAddressError,
     WorkspaceMember,
 )
+from fairlead.storage.accounts.personal_keys import create_first_operator
 from fairlead.storage.db.database import Database
 
 __all__ = [
-    "EmailTakenError", "LastOperatorError", "Member", "PersonalKey", "TooManyKeysError", "UnknownMemberError",
-    "UnknownPersonalKeyError", "UnprovenAddressError", "WorkspaceMember",
+    "EmailTakenError", "LastOperatorError", "Member", "UnknownMemberError", "UnprovenAddressError",
+    "WorkspaceMember",
 ]  # fmt: skip
 
 _OPERATOR_NAME: Final = "operator"
-KEYS_MAX: Final = 50
-"""How many personal keys a member may have."""
 
 
 class BadMemberError(Exception):
@@ -69,8 +63,8 @@ async def bootstrap_operator(database: Database, clock: Clock) -> IssuedKey | No
         return None
     now = clock.now_ms()
     new = NewMember(new_id(), _OPERATOR_NAME, None, now, is_operator=True)
-    issued, key = _new_key(new.id, "first operator key", now)
-    create = partial(members.create_first_operator, new=new, key=key)
+    issued, key = new_key(new.id, "first operator key", now)
+    create = partial(create_first_operator, new=new, key=key)
     act = Act("member.created", target=new.name, detail={"is_operator": True})
     # Another server may have started at the same moment and created one first.
     return issued if await database.write(with_entry(create, SERVER, lambda _: act, now)) else None
@@ -131,38 +125,6 @@ async def delete_member(database: Database, id_or_email: str, by: Actor, clock: 
     """Delete a member with its roles, keys and sessions; UnknownMemberError, LastOperatorError."""
     work = partial(members.delete_member, id_or_email=id_or_email)
     await database.write(with_entry(work, by, lambda found: _act_on("member.deleted", found), clock.now_ms()))
-
-
-async def issue_personal_key(database: Database, id_or_email: str, label: str, by: Actor, clock: Clock) -> IssuedKey:
-    """Make a key for a member; UnknownMemberError, TooManyKeysError."""
-    now = clock.now_ms()
-    issued, key = _new_key("", label, now)
-    give = partial(
-        members.give_personal_key,
-        id_or_email=id_or_email,
-        make=lambda member_id: msgspec.structs.replace(key, member_id=member_id),
-        most=KEYS_MAX,
-    )
-    detail = {"id": issued.id, "label": label}
-    await database.write(with_entry(give, by, lambda found: _act_on("personal_key.created", found, detail=detail), now))
-    return issued
-
-
-async def list_personal_keys(database: Database, member_id: str) -> Sequence[PersonalKey]:
-    """The keys of a member, the oldest first; none of them can be shown again."""
-    return await database.read(lambda c: members.list_personal_keys(c, member_id))
-
-
-async def delete_personal_key(database: Database, member_id: str, key_id: str, by: Actor, clock: Clock) -> None:
-    """Revoke a key for good and end the sessions that began with it; UnknownPersonalKeyError."""
-    await database.write(
-        with_entry(
-            lambda c: members.delete_personal_key(c, member_id, key_id),
-            by,
-            lambda key: Act("personal_key.revoked", target=key.hint, detail={"id": key.id, "label": key.label}),
-            clock.now_ms(),
-        )
-    )
 
 
 async def grant_role(
@@ -239,15 +201,6 @@ def check_email(email: str) -> None:
     """Refuse what is no e-mail address; BadMemberError."""
     if not is_email(email):
         raise BadMemberError("email", "This is not an e-mail address.")
-
-
-def _new_key(member_id: str, label: str, now: int) -> tuple[IssuedKey, NewPersonalKey]:
-    """A new key, and the form of it that is stored."""
-    text = make_secret(PERSONAL_KEY_PREFIX)
-    kept = NewPersonalKey(
-        new_id(), label, hint_of(text, PERSONAL_KEY_PREFIX), now, member_id=member_id, digest=digest_of(text)
-    )
-    return IssuedKey(kept.id, text), kept
 
 
 def _act_on(

@@ -12,15 +12,17 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead.clock import Clock, new_id
+from fairlead.domain.accounts.key_terms import Address, allows
 from fairlead.domain.accounts.rights import Actor, Membership, Principal, Role
-from fairlead.domain.faults import FaultError, Unauthorized
+from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.operations.accounts.authenticate import NOTED_EVERY_MS, ApiKey, Authenticator, digest_of
 from fairlead.operations.accounts.keys import make_secret
-from fairlead.storage.accounts import members, sessions
+from fairlead.storage.accounts import personal_keys, sessions
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.accounts.members import Member
+from fairlead.storage.accounts.personal_keys import KeyPrincipal
 from fairlead.storage.accounts.sessions import Lifetime, NewSession, NoSessionError, Session
-from fairlead.storage.db.database import Database
+from fairlead.storage.db.database import Database, Transaction
 
 __all__ = ["NoSessionError", "Session"]
 
@@ -30,9 +32,10 @@ _AGENT_MAX: Final = 200
 
 
 class PersonalKey(msgspec.Struct, frozen=True):
-    """A personal key as it was sent."""
+    """A personal key as it was sent, and the address that it came from, None where that is unknown."""
 
     text: str
+    address: Address | None = None
 
 
 class SessionCookie(msgspec.Struct, frozen=True):
@@ -69,8 +72,8 @@ class Sessions:
     async def principal(self, credential: AdminCredential) -> Principal:
         """The principal of a credential; FaultError with Unauthorized, Forbidden or ServiceUnavailable."""
         match credential:
-            case PersonalKey(text):
-                return (await self._by_personal_key(text))[0]
+            case PersonalKey():
+                return (await self._by_personal_key(credential)).principal
             case SessionCookie(text):
                 return await self._by_cookie(text)
             case ApiKey():
@@ -80,9 +83,14 @@ class Sessions:
                 return Principal("key", caller.key_id or "", name, None, is_operator=False, memberships=(membership,))
 
     async def begin(self, key: PersonalKey, origin: Origin) -> BegunSession:
-        """Sign a person in with a personal key; FaultError(Unauthorized)."""
-        principal, key_id = await self._by_personal_key(key.text)
-        return await self.begin_for(principal, origin, key_id)
+        """Sign a person in with a personal key; FaultError with Unauthorized or Forbidden.
+
+        A session has all rights of its member, so a key that has not begins none.
+        """
+        found = await self._by_personal_key(key)
+        if found.principal.rights is not None:
+            raise FaultError(Forbidden("This key may do less than its member: nobody is signed in with it."))
+        return await self.begin_for(found.principal, origin, found.key_id)
 
     async def begin_for(self, principal: Principal, origin: Origin, key_id: str | None = None) -> BegunSession:
         """Sign in a member whose identity is proven; with a `key_id` the session ends when that key is revoked."""
@@ -93,7 +101,8 @@ class Sessions:
         await self._database.write(
             with_entry(lambda c: sessions.begin_session(c, new, SESSIONS_MAX), actor, lambda _: act, new.created_at)
         )
-        return BegunSession(msgspec.structs.replace(principal, session_id=new.id), cookie)
+        begun = msgspec.structs.replace(principal, session_id=new.id, key_id=None, is_of_session=True)
+        return BegunSession(begun, cookie)
 
     def prepare(self, member_id: str, origin: Origin, key_id: str | None = None) -> tuple[NewSession, str]:
         """A session to be stored, and the text of its cookie."""
@@ -114,20 +123,31 @@ class Sessions:
         work = with_entry(lambda c: sessions.end_session(c, member_id, session_id), by, lambda _: act, now)
         await self._database.write(work)
 
-    async def end_all(self, member: Member, by: Actor) -> None:
-        """End every session of a member."""
+    async def end_all(self, member: Member, by: Actor, *, keeps_keys: bool = False) -> None:
+        """End every session of a member, and revoke the keys that were made in sessions; LastOperatorError.
+
+        `keeps_keys` leaves the keys.
+        """
         now = self._clock.now_ms()
 
-        def describe(ended: int) -> Act:
-            return Act("session.all_ended", target=member.email or member.name, detail={"sessions": ended})
+        def work(connection: Transaction) -> dict[str, int]:
+            ended = sessions.end_sessions(connection, member.id)
+            revoked = 0 if keeps_keys else personal_keys.delete_keys_of_sessions(connection, member.id, now)
+            return {"sessions": ended, "keys": revoked}
 
-        await self._database.write(with_entry(lambda c: sessions.end_sessions(c, member.id), by, describe, now))
+        def describe(done: dict[str, int]) -> Act:
+            return Act("session.all_ended", target=member.email or member.name, detail=done)
 
-    async def _by_personal_key(self, text: str) -> tuple[Principal, str]:
-        digest = digest_of(text)
-        found = await self._database.read(lambda c: members.principal_by_key(c, digest))
+        await self._database.write(with_entry(work, by, describe, now))
+
+    async def _by_personal_key(self, key: PersonalKey) -> KeyPrincipal:
+        digest, now = digest_of(key.text), self._clock.now_ms()
+        found = await self._database.read(lambda c: personal_keys.principal_by_key(c, digest, now))
         if found is None:
             raise FaultError(Unauthorized("This key is not valid."))
+        if not allows(found.networks, key.address):
+            raise FaultError(Forbidden("This key may not be used from this address."))
+        self._authenticator.uses.note(found.key_id)
         return found
 
     async def _by_cookie(self, text: str) -> Principal:

@@ -170,7 +170,7 @@ class Submitter:
             return None
         payer = caller
         if new.partner_key is not None:
-            payer = await self._authenticator.authenticate(ApiKey(new.partner_key))
+            payer = await self._authenticator.authenticate(ApiKey(new.partner_key, lambda: new.partner_address))
         if payer.payer_id is None:
             raise JobFaultError(BadSubmission("partner_key_missing", _NO_KEY.format(field=self._key_field)))
         if payer.is_exhausted:

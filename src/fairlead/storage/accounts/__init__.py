@@ -7,7 +7,10 @@
     rate_limits       limits of requests of keys and models
     rate_windows      requests per workspace and window, added up over all servers
     storage_usage     what each workspace keeps, and check_room, which refuses more
-    members           people, their roles and personal keys; sessions.py those who have signed in
+    key_secrets       what API keys and personal keys have in common: secrets, ends, last uses
+    members           people and their roles; sessions.py those who have signed in
+    personal_keys     their keys
+    invitations       links that give a role in a workspace to whoever accepts
     audit_log         record_act and with_entry: who did what, written with the change
     editor_documents  what editors keep for a workspace
 

@@ -1,6 +1,6 @@
-"""Members: people with their roles in workspaces and their personal keys."""
+"""Members: people with their roles in workspaces."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -8,13 +8,10 @@ from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, u
 from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.accounts.rights import Membership, Principal, Role, is_more
+from fairlead.storage.accounts.key_secrets import forget_uses
 from fairlead.storage.db.member_tables import members, memberships, personal_keys, sessions
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import workspaces
-
-_KEY_COLUMNS: Final = (
-    personal_keys.c.id, personal_keys.c.label, personal_keys.c.hint, personal_keys.c.created_at,
-)  # fmt: skip
 
 
 class EmailTakenError(Exception):
@@ -23,14 +20,6 @@ class EmailTakenError(Exception):
 
 class UnknownMemberError(Exception):
     """No member has this id or e-mail address, or none in this workspace."""
-
-
-class UnknownPersonalKeyError(Exception):
-    """The member has no such key."""
-
-
-class TooManyKeysError(Exception):
-    """The member has as many personal keys as it may."""
 
 
 class LastOperatorError(Exception):
@@ -75,15 +64,6 @@ class WorkspaceMember(msgspec.Struct, frozen=True):
     role: Role
 
 
-class PersonalKey(msgspec.Struct, frozen=True):
-    """What may be shown of a personal key."""
-
-    id: str
-    label: str
-    hint: str
-    created_at: int
-
-
 class Revoked(msgspec.Struct, frozen=True):
     """How many keys and sessions of a member were revoked."""
 
@@ -96,13 +76,6 @@ class SignedIn(msgspec.Struct, frozen=True):
 
     principal: Principal | None
     revoked: Revoked | None = None
-
-
-class NewPersonalKey(PersonalKey, frozen=True, kw_only=True):
-    """A personal key to be stored: its digest, never the key."""
-
-    member_id: str
-    digest: str
 
 
 def create_member(connection: Connection, new: NewMember) -> None:
@@ -182,6 +155,7 @@ def delete_member(connection: Connection, id_or_email: str) -> Member:
     """Delete a member with its roles, keys and sessions; UnknownMemberError, LastOperatorError."""
     found = find_member(connection, id_or_email)
     _refuse_last_operator(connection, found.id)
+    forget_uses(connection, _keys_of(connection, found.id))
     for table in (sessions, personal_keys, memberships):
         connection.execute(delete(table).where(table.c.member_id == found.id))
     connection.execute(delete(members).where(members.c.id == found.id))
@@ -194,6 +168,7 @@ def prove(connection: Connection, member_id: str, now: int) -> Revoked:
     Every key and session of before is deleted: they may be of somebody who was never the holder.
     """
     connection.execute(update(members).where(members.c.id == member_id).values(proven_at=now))
+    forget_uses(connection, _keys_of(connection, member_id))
     ended, keys = (
         connection.execute(delete(table).where(table.c.member_id == member_id)).rowcount
         for table in (sessions, personal_keys)
@@ -210,16 +185,6 @@ def grant_role(
         _refuse_unproven(found)
     set_role(connection, workspace_id, found.id, role, now)
     return find_member(connection, found.id)
-
-
-def create_first_operator(connection: Connection, new: NewMember, key: NewPersonalKey) -> bool:
-    """Make a member with a key if there is no member; False if there is one. Of two servers the second waits."""
-    connection.execute(select(workspaces.c.id).order_by(workspaces.c.id).limit(1).with_for_update())
-    if has_members(connection):
-        return False
-    create_member(connection, new)
-    create_personal_key(connection, key)
-    return True
 
 
 def set_role(connection: Connection, workspace_id: str, member_id: str, role: Role, now: int) -> None:
@@ -257,49 +222,6 @@ def remove_role(connection: Connection, workspace_id: str, member_id: str) -> Me
     return find_member(connection, member_id)
 
 
-def create_personal_key(connection: Connection, new: NewPersonalKey) -> None:
-    """Store the digest of a new key."""
-    connection.execute(insert(personal_keys).values(msgspec.structs.asdict(new)))
-
-
-def give_personal_key(
-    connection: Connection, id_or_email: str, make: Callable[[str], NewPersonalKey], most: int
-) -> Member:
-    """Store the key that is made for a member's id; UnknownMemberError, TooManyKeysError past `most`."""
-    found = find_member(connection, id_or_email)
-    if len(list_personal_keys(connection, found.id)) >= most:
-        raise TooManyKeysError
-    create_personal_key(connection, make(found.id))
-    return found
-
-
-def list_personal_keys(connection: Connection, member_id: str) -> list[PersonalKey]:
-    """The keys of a member, by age."""
-    found = select(*_KEY_COLUMNS).where(personal_keys.c.member_id == member_id).order_by(personal_keys.c.id)
-    return [PersonalKey(*row) for row in connection.execute(found)]
-
-
-def delete_personal_key(connection: Connection, member_id: str, key_id: str) -> PersonalKey:
-    """Delete a key and the sessions that were begun with it; UnknownPersonalKeyError, LastOperatorError."""
-    mine = (personal_keys.c.id == key_id) & (personal_keys.c.member_id == member_id)
-    row = connection.execute(select(*_KEY_COLUMNS).where(mine)).first()
-    if row is None:
-        raise UnknownPersonalKeyError(key_id)
-    _refuse_last_way_in(connection, key_id)
-    connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
-    connection.execute(delete(personal_keys).where(mine))
-    return PersonalKey(*row)
-
-
-def principal_by_key(connection: Connection, digest: str) -> tuple[Principal, str] | None:
-    """The member a personal key belongs to, by the key's digest, and the key's id."""
-    found = _MEMBERS.add_columns(personal_keys.c.id.label("key_id")).join(
-        personal_keys, personal_keys.c.member_id == members.c.id
-    )
-    row = connection.execute(found.where(personal_keys.c.digest == digest)).mappings().first()
-    return None if row is None else (principal_of(connection, row), row["key_id"])
-
-
 def principal_by_subject(connection: Connection, subject: str) -> Principal | None:
     """The member who has signed in as a subject of an issuer before."""
     row = connection.execute(_MEMBERS.where(members.c.subject == subject)).mappings().first()
@@ -328,8 +250,10 @@ def sign_in_as(connection: Connection, subject: str, email: str | None, now: int
     return SignedIn(principal_of(connection, row), revoked)
 
 
-def principal_of(connection: Connection, row: RowMapping, session_id: str | None = None) -> Principal:
-    """A member's row as a principal, with all its roles."""
+def principal_of(
+    connection: Connection, row: RowMapping, session_id: str | None = None, key_id: str | None = None
+) -> Principal:
+    """A member's row as a principal, with all its roles, by the session or the key that was shown."""
     return Principal(
         "member",
         row["id"],
@@ -338,6 +262,8 @@ def principal_of(connection: Connection, row: RowMapping, session_id: str | None
         bool(row["is_operator"]),
         tuple(_roles(connection, [row["id"]]).get(row["id"], ())),
         session_id,
+        key_id,
+        is_of_session=session_id is not None,
     )
 
 
@@ -385,25 +311,15 @@ def _roles(connection: Connection, member_ids: Iterable[str]) -> dict[str, list[
     return roles
 
 
+def _keys_of(connection: Connection, member_id: str) -> Sequence[str]:
+    """The ids of a member's keys."""
+    return connection.scalars(select(personal_keys.c.id).where(personal_keys.c.member_id == member_id)).all()
+
+
 def _refuse_unproven(found: Member) -> None:
     """Refuse power for a member whose address nobody has proven; UnprovenAddressError."""
     if found.is_unproven:
         raise UnprovenAddressError(found.email)
-
-
-def _refuse_last_way_in(connection: Connection, key_id: str) -> None:
-    """Refuse to lose the last key of operators, where none has ever signed in by OpenID Connect."""
-    operators = connection.execute(
-        select(members.c.id, members.c.subject)
-        .where(members.c.is_operator)
-        .order_by(members.c.id)
-        .with_for_update(of=members)
-    ).all()
-    if any(subject is not None for _, subject in operators):
-        return
-    of_operators = select(personal_keys.c.id).where(personal_keys.c.member_id.in_([id_ for id_, _ in operators]))
-    if list(connection.scalars(of_operators.limit(2))) == [key_id]:
-        raise LastOperatorError
 
 
 def _refuse_last_operator(connection: Connection, member_id: str) -> None:

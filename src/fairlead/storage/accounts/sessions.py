@@ -7,9 +7,10 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from fairlead.domain.accounts.callers import MEMBER_SUBJECT, Caller, Patterns
 from fairlead.domain.accounts.rights import SESSION_IDLE_MS, SESSION_LASTS_MS, Principal, Role
+from fairlead.storage.accounts.key_secrets import is_unexpired
 from fairlead.storage.accounts.members import principal_of, select_members
 from fairlead.storage.accounts.workspaces import caller_by_workspace
-from fairlead.storage.db.member_tables import members, sessions
+from fairlead.storage.db.member_tables import members, personal_keys, sessions
 
 _SHOWN: Final = (sessions.c.id, sessions.c.address, sessions.c.agent, sessions.c.created_at, sessions.c.seen_at)
 
@@ -44,15 +45,16 @@ class SessionCaller(msgspec.Struct, frozen=True):
 
 
 class Lifetime(msgspec.Struct, frozen=True):
-    """The bounds of valid sessions: they were begun, and last seen, no earlier than these times (ms)."""
+    """The bounds of sessions that are valid `now`: they were begun, and last seen, no earlier than these times (ms)."""
 
     begun_from: int
     seen_from: int
+    now: int
 
     @classmethod
     def at(cls, now: int) -> "Lifetime":
         """The bounds at a time (ms)."""
-        return cls(now - SESSION_LASTS_MS, now - SESSION_IDLE_MS)
+        return cls(now - SESSION_LASTS_MS, now - SESSION_IDLE_MS, now)
 
 
 def begin_session(connection: Connection, new: NewSession, most: int) -> None:
@@ -69,8 +71,10 @@ def find_session(connection: Connection, digest: str, lifetime: Lifetime) -> tup
         select_members()
         .add_columns(sessions.c.id.label("session_id"), sessions.c.seen_at)
         .join(sessions, sessions.c.member_id == members.c.id)
+        .outerjoin(personal_keys, personal_keys.c.id == sessions.c.key_id)
         .where(
             sessions.c.digest == digest,
+            is_unexpired(personal_keys, lifetime.now),
             sessions.c.created_at >= lifetime.begun_from,
             sessions.c.seen_at >= lifetime.seen_from,
         )

@@ -11,6 +11,7 @@ from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.accounts.storage_limits import StorageUsage
 from fairlead.domain.ledger.books import Funds
 from fairlead.storage.accounts.audit_log import Act, record_act
+from fairlead.storage.accounts.key_secrets import last_use_of
 from fairlead.storage.accounts.storage_usage import set_limits, usage_of_each
 from fairlead.storage.accounts.workspaces import (
     NewWorkspace,
@@ -38,6 +39,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 _KEY_COLUMNS: Final = (
     api_keys.c.id, api_keys.c.label, api_keys.c.team, api_keys.c.hint, api_keys.c.models, api_keys.c.held,
     api_keys.c.organization_id, api_keys.c.sso_required, api_keys.c.created_at, api_keys.c.revoked_at,
+    api_keys.c.expires_at, api_keys.c.networks, api_keys.c.previous_until, last_use_of(api_keys).label("used_at"),
 )  # fmt: skip
 
 
@@ -89,6 +91,11 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
     sso_required: bool
     created_at: int
     revoked_at: int | None
+    expires_at: int | None = None
+    networks: str | None = None
+    """With commas between them, as they are stored."""
+    previous_until: int | None = None
+    used_at: int | None = None
     budget: int | None = None
     budget_period: str | None = None
     spent: int | None = None
@@ -173,6 +180,32 @@ def list_key_rows(connection: Connection, workspace_id: str, after: str | None, 
     found = select(*_KEY_COLUMNS).where(api_keys.c.workspace_id == workspace_id)
     found = found.order_by(api_keys.c.id.desc()).limit(limit)
     rows = connection.execute(found if after is None else found.where(api_keys.c.id < after)).mappings()
+    return [readable(row) for row in rows]
+
+
+def list_keys(connection: Connection) -> list[dict[str, object]]:
+    """Every key by age, without anything secret. Money in 10^-8 dollars."""
+    rows = connection.execute(
+        select(
+            api_keys.c.id,
+            workspaces.c.name.label("workspace"),
+            api_keys.c.hint,
+            api_keys.c.label,
+            api_keys.c.models,
+            api_keys.c.team,
+            api_keys.c.held,
+            api_keys.c.organization_id,
+            api_keys.c.sso_required,
+            api_keys.c.created_at,
+            api_keys.c.revoked_at,
+            api_keys.c.expires_at,
+            api_keys.c.networks,
+            api_keys.c.previous_until,
+            last_use_of(api_keys).label("used_at"),
+        )
+        .join(workspaces, workspaces.c.id == api_keys.c.workspace_id)
+        .order_by(api_keys.c.created_at, api_keys.c.id)
+    ).mappings()
     return [readable(row) for row in rows]
 
 

@@ -6,11 +6,13 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Label,
     RowMapping,
     String,
+    bindparam,
     case,
     cast,
     delete,
@@ -23,10 +25,17 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.accounts.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, RateLimit, SingleSignOn
+from fairlead.domain.accounts.key_terms import KeyTerms, Network, networks_text, stored_networks
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.jobs import subscriptions
 from fairlead.domain.ledger.books import Funds
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
+from fairlead.storage.accounts.key_secrets import (
+    forget_uses,
+    has_secret,
+    is_unexpired,
+    rotate_secret,
+)
 from fairlead.storage.db.budget_tables import budgets, rate_limits
 from fairlead.storage.db.database import Work
 from fairlead.storage.db.tables import api_keys, provider_keys, workspaces
@@ -70,18 +79,23 @@ _FUNDS_AND_RIGHTS: Final = (
     _OWN_KEYS.label("own_keys"),
     (workspaces.c.suspended_at.is_not(None) | workspaces.c.delete_at.is_not(None)).label("is_suspended"),
 )
+_NOW: Final = bindparam("now", type_=BigInteger())
 _CALLER_BY_KEY: Final = (
     select(
         *_FUNDS_AND_RIGHTS,
         _rate_limits(_OF_MODELS | (rate_limits.c.subject == api_keys.c.id)),
         api_keys.c.id.label("key_id"),
         api_keys.c.models,
+        api_keys.c.networks,
         (workspaces.c.sso_required | api_keys.c.sso_required).label("sso_required"),
         func.coalesce(api_keys.c.organization_id, workspaces.c.organization_id).label("organization_id"),
     )
     .join(api_keys, api_keys.c.workspace_id == workspaces.c.id)
-    .where(api_keys.c.revoked_at.is_(None))
+    .where(api_keys.c.revoked_at.is_(None), is_unexpired(api_keys, _NOW))
 )
+# Made once: a statement that is made for each call costs more than its execution.
+_BY_SECRET: Final = _CALLER_BY_KEY.where(has_secret(api_keys, bindparam("digest"), _NOW))
+_BY_KEY_ID: Final = _CALLER_BY_KEY.where(api_keys.c.id == bindparam("key_id"))
 
 
 T = TypeVar("T")
@@ -135,6 +149,7 @@ class NewKey(msgspec.Struct, frozen=True):
     team: str | None = None
     organization_id: str | None = None
     sso_required: bool = False
+    terms: KeyTerms = KeyTerms()
 
 
 def create_workspace(connection: Connection, workspace_id: str, new: NewWorkspace, now: int) -> None:
@@ -193,6 +208,7 @@ def forget_revoked_keys(connection: Connection, before: int, limit: int) -> int:
     ids = list(connection.execute(old).scalars())
     if ids:
         connection.execute(delete(api_keys).where(api_keys.c.id.in_(ids)))
+        forget_uses(connection, ids)
     return len(ids)
 
 
@@ -268,38 +284,22 @@ def create_key(connection: Connection, new: NewKey) -> None:
             sso_required=new.sso_required,
             created_at=new.created_at,
             team=new.team,
+            expires_at=new.terms.expires_at,
+            networks=networks_text(new.terms.networks),
         )
     )
 
 
 def change_key(connection: Connection, key_id: str, changes: Mapping[str, Any]) -> None:
-    """Change label, models, or the organization of a living key's account; UnknownKeyError."""
+    """Change label, models, end, networks, or the organization of a living key's account; UnknownKeyError."""
     living = api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)
-    values = {**changes, **({"models": _patterns_text(changes["models"])} if "models" in changes else {})}
+    values = dict(changes)
+    if "models" in values:
+        values["models"] = _patterns_text(values["models"])
+    if "networks" in values:
+        values["networks"] = networks_text(values["networks"])
     if connection.execute(update(api_keys).where(*living).values(**values)).rowcount == 0:
         raise UnknownKeyError(key_id)
-
-
-def list_keys(connection: Connection) -> list[dict[str, object]]:
-    """Every key by age, without anything secret. Money in 10^-8 dollars."""
-    rows = connection.execute(
-        select(
-            api_keys.c.id,
-            workspaces.c.name.label("workspace"),
-            api_keys.c.hint,
-            api_keys.c.label,
-            api_keys.c.models,
-            api_keys.c.team,
-            api_keys.c.held,
-            api_keys.c.organization_id,
-            api_keys.c.sso_required,
-            api_keys.c.created_at,
-            api_keys.c.revoked_at,
-        )
-        .join(workspaces, workspaces.c.id == api_keys.c.workspace_id)
-        .order_by(api_keys.c.created_at, api_keys.c.id)
-    ).mappings()
-    return [readable(row) for row in rows]
 
 
 def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
@@ -323,6 +323,11 @@ def on_living_key(key_id: str, work: Work[T]) -> Work[tuple[T, str, str]]:
     return work_on_key
 
 
+def rotate_key(connection: Connection, key_id: str, digest: str, hint: str, previous_until: int) -> None:
+    """Give a key another secret; the one before is good until a time (ms)."""
+    rotate_secret(connection, api_keys, key_id, digest, hint, previous_until)
+
+
 def has_key(connection: Connection, workspace_id: str, key_id: str) -> bool:
     """Whether a living key is one of a workspace."""
     living = api_keys.c.id == key_id, api_keys.c.workspace_id == workspace_id, api_keys.c.revoked_at.is_(None)
@@ -330,20 +335,21 @@ def has_key(connection: Connection, workspace_id: str, key_id: str) -> bool:
 
 
 def key_id_by_digest(connection: Connection, digest: str) -> str | None:
-    """The id of a key, living or revoked, by its digest."""
-    found: str | None = connection.scalar(select(api_keys.c.id).where(api_keys.c.digest == digest))
+    """The id of a key, living or revoked, by the digest of its secret or of the one before its rotation."""
+    either = (api_keys.c.digest == digest) | (api_keys.c.previous_digest == digest)
+    found: str | None = connection.scalar(select(api_keys.c.id).where(either))
     return found
 
 
-def caller_by_key(connection: Connection, digest: str) -> Caller | None:
-    """Who a key belongs to, by its digest; None for unknown and revoked keys."""
-    row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.digest == digest)).mappings().first()
+def caller_by_key(connection: Connection, digest: str, now: int) -> Caller | None:
+    """Who a key belongs to, by the digest of its secret; None for unknown, revoked and ended keys."""
+    row = connection.execute(_BY_SECRET, {"digest": digest, "now": now}).mappings().first()
     return None if row is None else _caller_of_key(row)
 
 
-def caller_by_key_id(connection: Connection, key_id: str) -> Caller | None:
-    """Who a living key belongs to, by its id."""
-    row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.id == key_id)).mappings().first()
+def caller_by_key_id(connection: Connection, key_id: str, now: int) -> Caller | None:
+    """Who a living key belongs to, by its id; None for one that has ended."""
+    row = connection.execute(_BY_KEY_ID, {"key_id": key_id, "now": now}).mappings().first()
     return None if row is None else _caller_of_key(row)
 
 
@@ -361,7 +367,9 @@ def caller_by_workspace(
 
 def _caller_of_key(row: RowMapping) -> Caller:
     governs = SingleSignOn(row["organization_id"]) if row["sso_required"] else None
-    return _caller(row, models=_patterns(row["models"]), key_id=row["key_id"], single_sign_on=governs)
+    networks = stored_networks(row["networks"])
+    models = _patterns(row["models"])
+    return _caller(row, models=models, key_id=row["key_id"], single_sign_on=governs, networks=networks)
 
 
 def _caller(
@@ -372,6 +380,7 @@ def _caller(
     subject: str | None = None,
     single_sign_on: SingleSignOn | None = None,
     token_kind: TokenKind | None = None,
+    networks: tuple[Network, ...] = (),
 ) -> Caller:
     prepaid = row["billing"] == Billing.PREPAID
     return Caller(
@@ -390,6 +399,7 @@ def _caller(
         is_suspended=bool(row["is_suspended"]),
         subscription=row["subscription"],
         rate_limits=_limits_of(row["rate_limits"]) if row["rate_limits"] else (),
+        networks=networks,
     )
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text, false
 
-from fairlead.storage.db.tables import metadata
+from fairlead.storage.db.tables import metadata, terms_of_key
 
 _UUID: Final = String(36)
 _INT: Final = BigInteger().with_variant(Integer(), "sqlite")
@@ -39,6 +39,23 @@ personal_keys = Table(
     Column("hint", String(16), nullable=False, comment="first and last characters, to tell keys apart"),
     Column("label", String(100), nullable=False),
     Column("created_at", _INT, nullable=False),
+    *terms_of_key(),
+    Column("scopes", String(100), comment="what it may do, with commas; null for all of its member"),
+    Column("workspace_id", _UUID, comment="the only workspace it is for; null for all"),
+    Column(
+        "is_of_session",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="whether it was made in a session, or with a key that was",
+    ),
+)
+
+key_uses = Table(
+    "key_uses",
+    metadata,
+    Column("key_id", _UUID, primary_key=True, comment="of an API key or a personal key"),
+    Column("used_at", _INT, nullable=False, comment="to the minute"),
 )
 
 invitations = Table(

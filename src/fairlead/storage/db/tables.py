@@ -48,6 +48,16 @@ metadata = MetaData(
 )
 
 
+def terms_of_key() -> tuple[Column[object], ...]:
+    """The columns of the terms of a key, an API key or a personal one, and of the secret before its rotation."""
+    return (
+        Column("expires_at", _INT, comment="null for a key that does not end by itself"),
+        Column("networks", Text, comment="from where it may be used, with commas; null for anywhere"),
+        Column("previous_digest", String(64), index=True, comment="of the secret before its rotation"),
+        Column("previous_until", _INT, comment="until when that secret is good"),
+    )
+
+
 def partial_index(
     name: str, *columns: Column[object], where: ColumnElement[bool] | TextClause, unique: bool = False
 ) -> None:
@@ -117,6 +127,7 @@ api_keys = Table(
     Column("sso_required", Boolean, nullable=False, server_default=false(), comment="whether that governs the key"),
     Column("created_at", _INT, nullable=False),
     Column("revoked_at", _INT),
+    *terms_of_key(),
 )
 
 servers = Table(

@@ -120,7 +120,7 @@ class InvitationHandlers(msgspec.Struct, frozen=True):
         if not shows_header and not request.headers.get("x-csrf-token"):
             return None
         principal = await self.access.identify(request)
-        if not principal.is_person:
+        if not principal.is_person or not principal.leaves(Right.PERSON):
             raise FaultError(Forbidden(PERSON_WANTED))
         return principal
 

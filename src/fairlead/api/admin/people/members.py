@@ -1,4 +1,4 @@
-"""Members over HTTP: operators make, change and delete them, owners give them roles, and each has keys of their own."""
+"""Members over HTTP: operators make, change and delete them, and owners change their roles."""
 
 from typing import Final
 
@@ -6,39 +6,35 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.api.admin.access import actor_of, principal_of, workspace_of
+from fairlead.api.admin.access import actor_of, workspace_of
 from fairlead.api.admin.bodies import PAGE, after_of, answer, changes_of, flag_of, limit_of, page_of, read_body
 from fairlead.api.admin.documents import (
-    IssuedSecret,
     MemberChange,
     MemberDetail,
     MemberShown,
     NewMember,
     NewMembership,
-    NewPersonalKey,
     Page,
-    PersonalKeyShown,
     RoleChange,
     WorkspaceMemberShown,
 )
+from fairlead.api.admin.people.personal_keys import own_or_operated, show_key
 from fairlead.api.http.route import Access, Answer, Body, Parameter, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right, Role
-from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.operations.accounts import members as operations
-from fairlead.operations.accounts.keys import IssuedKey
-from fairlead.operations.accounts.members import Member, NewPerson, PersonalKey
+from fairlead.operations.accounts.members import Member, NewPerson
+from fairlead.operations.accounts.personal_keys import list_personal_keys
 from fairlead.operations.outages import AnsweringDatabase
 
 _ALL: Final = "members"
 _CREATED: Final = 201
 _DELETED: Final = 204
-_SELF: Final = "me"
 
 
 class MemberHandlers(msgspec.Struct, frozen=True):
-    """Answers the routes of members, of their keys, and of their roles in workspaces."""
+    """Answers the routes of members, and of their roles in workspaces."""
 
     database: AnsweringDatabase
     clock: Clock
@@ -62,10 +58,9 @@ class MemberHandlers(msgspec.Struct, frozen=True):
 
     async def show_member(self, request: Request) -> Response:
         """`GET /members/{member_id}`: a member with roles and keys; oneself, or as an operator anybody."""
-        member_id = _own_or_operated(request)
-        found = await operations.find_member(self.database, member_id)
-        keys = await operations.list_personal_keys(self.database, found.id)
-        shown: MemberDetail = {**_show(found), "keys": [_shown_key(key) for key in keys]}
+        found = await operations.find_member(self.database, own_or_operated(request))
+        keys = await list_personal_keys(self.database, found.id)
+        shown: MemberDetail = {**_show(found), "keys": [show_key(key) for key in keys]}
         return answer(shown)
 
     async def change_member(self, request: Request) -> Response:
@@ -86,20 +81,6 @@ class MemberHandlers(msgspec.Struct, frozen=True):
         """`DELETE /members/{member_id}`: a member with roles, keys and sessions."""
         member_id = request.path_params["member_id"]
         await operations.delete_member(self.database, member_id, actor_of(request), self.clock)
-        return Response(status_code=_DELETED)
-
-    async def create_personal_key(self, request: Request) -> Response:
-        """`POST /members/{member_id}/keys`: a key, shown this once; one's own, or as an operator anybody's."""
-        member_id, body = _own_or_operated(request), await read_body(request, NewPersonalKey)
-        issued = await operations.issue_personal_key(
-            self.database, member_id, body.label, actor_of(request), self.clock
-        )
-        return answer(_secret(issued), _CREATED)
-
-    async def revoke_personal_key(self, request: Request) -> Response:
-        """`DELETE /members/{member_id}/keys/{key_id}`: for good, and its sessions with it."""
-        member_id, key_id = _own_or_operated(request), request.path_params["key_id"]
-        await operations.delete_personal_key(self.database, member_id, key_id, actor_of(request), self.clock)
         return Response(status_code=_DELETED)
 
     async def list_workspace_members(self, request: Request) -> Response:
@@ -148,16 +129,6 @@ class MemberHandlers(msgspec.Struct, frozen=True):
         return Response(status_code=_DELETED)
 
 
-def _own_or_operated(request: Request) -> str:
-    """The member that a path names, where it is the caller (`me` too) or the caller is an operator; FaultError."""
-    principal, member_id = principal_of(request), str(request.path_params["member_id"])
-    if member_id in (_SELF, principal.id):
-        return principal.id
-    if not principal.is_operator:
-        raise FaultError(Forbidden("Other members are for operators."))
-    return member_id
-
-
 def _show(member: Member) -> MemberShown:
     return {
         "id": member.id,
@@ -171,15 +142,6 @@ def _show(member: Member) -> MemberShown:
             {"id": one.workspace_id, "name": one.workspace, "role": one.role.value} for one in member.memberships
         ],
     }
-
-
-def _shown_key(key: PersonalKey) -> PersonalKeyShown:
-    return {"id": key.id, "label": key.label, "hint": key.hint, "created_at": as_time(key.created_at)}
-
-
-def _secret(issued: IssuedKey) -> IssuedSecret:
-    """A key as it is shown, this once."""
-    return {"id": issued.id, "secret": issued.text}
 
 
 def _shown_role(member: Member, role: Role) -> WorkspaceMemberShown:
@@ -246,28 +208,6 @@ ROUTES: Final = (
         (404, 409),
         access=Access.MEMBER,
         right=Right.OPERATE,
-    ),
-    Route(
-        "POST",
-        "/members/{member_id}/keys",
-        MemberHandlers.create_personal_key,
-        "Create a personal key",
-        {201: Answer("The key, shown this once.", IssuedSecret)},
-        (400, 404, 409, 413, 422),
-        body=Body(NewPersonalKey),
-        access=Access.MEMBER,
-        description="`me` is the caller; those of other members are for operators.",
-        right=Right.PERSON,
-    ),
-    Route(
-        "DELETE",
-        "/members/{member_id}/keys/{key_id}",
-        MemberHandlers.revoke_personal_key,
-        "Revoke a personal key, and end its sessions",
-        {204: Answer("It is revoked.")},
-        (404,),
-        access=Access.MEMBER,
-        right=Right.PERSON,
     ),
     Route(
         "GET",

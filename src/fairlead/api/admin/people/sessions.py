@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of, principal_of
-from fairlead.api.admin.bodies import answer, page_of, read_body
+from fairlead.api.admin.bodies import answer, flag_of, page_of, read_body
 from fairlead.api.admin.documents import (
     LoginMethods,
     Me,
@@ -18,7 +18,8 @@ from fairlead.api.admin.documents import (
     SignedIn,
     SignIn,
 )
-from fairlead.api.http.route import Access, Answer, Body, Route
+from fairlead.api.admin.people.personal_keys import own_or_operated
+from fairlead.api.http.route import Access, Answer, Body, Parameter, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.api.http.sessions import SessionCookies
 from fairlead.domain.accounts.rights import Principal, Right
@@ -61,7 +62,8 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         self.cookies.check_origin(request.scope)
         self.logins.count(household(self.cookies.base_urls.caller_of(request.scope)))
         body = await read_body(request, SignIn)
-        begun = await self.sessions.begin(PersonalKey(body.key), origin_of(request, self.cookies))
+        key = PersonalKey(body.key, self.cookies.base_urls.caller_of(request.scope))
+        begun = await self.sessions.begin(key, origin_of(request, self.cookies))
         signed_in = await show_session(self.database, begun)
         return answer(signed_in, _CREATED, {"Set-Cookie": self.cookies.set(request.scope, begun.cookie)})
 
@@ -97,10 +99,12 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         return answer(page_of([_show(one, principal_of(request)) for one in found], "sessions", None))
 
     async def end_member_sessions(self, request: Request) -> Response:
-        """`DELETE /members/{member_id}/sessions`: sign a member out everywhere; its keys stay."""
-        member = await find_member(self.database, request.path_params["member_id"])
-        await self.sessions.end_all(member, actor_of(request))
-        return Response(status_code=_DELETED)
+        """`DELETE /members/{member_id}/sessions`: sign a member out everywhere, and revoke keys made in sessions."""
+        member = await find_member(self.database, own_or_operated(request))
+        await self.sessions.end_all(member, actor_of(request), keeps_keys=flag_of(request, "keep_keys"))
+        is_own = member.id == principal_of(request).id
+        headers = {"Set-Cookie": self.cookies.clear(request.scope)} if is_own else None
+        return Response(status_code=_DELETED, headers=headers)
 
 
 def origin_of(request: Request, cookies: SessionCookies) -> Origin:
@@ -198,10 +202,12 @@ ROUTES: Final = (
         "/members/{member_id}/sessions",
         SessionHandlers.end_member_sessions,
         "Sign a member out everywhere",
-        {204: Answer("They have ended.")},
-        (404,),
+        {204: Answer("They have ended, and the keys that were made in sessions are revoked.")},
+        (404, 409, 422),
+        (Parameter("keep_keys", "Leave the keys: `true`.", bool),),
         access=Access.MEMBER,
-        right=Right.OPERATE,
+        description="`me` is the caller; other members are for operators.",
+        right=Right.PERSON,
     ),
     Route(
         "GET",
