@@ -80,6 +80,37 @@ def test_invited_person_accepts_in_the_browser(open_page: Open, new_context: New
     expect(owner.get_by_text("Marie is now owner.")).to_be_visible()
 
 
+@pytest.mark.req("A-04", "T-04")
+def test_person_makes_a_narrowed_key_and_signs_out_everywhere(open_page: Open, site: Server) -> None:
+    """The key says what it may and when it ends, rotates, and is gone with the sessions."""
+    person = add_member(first_operator(site), "default", "member", "a-careful-one")
+    page = open_page("/console/account", key=person.key)
+    keys = page.get_by_role("region", name="Personal keys")
+    keys.get_by_role("button", name="Create a personal key").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Label").fill("nightly")
+    dialog.get_by_label("Ends after").select_option("30")
+    dialog.get_by_label("see workspaces").check()
+    dialog.get_by_label("Networks").fill("nonsense")
+    dialog.get_by_role("button", name="Create the key").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("A network is an address")
+    dialog.get_by_label("Networks").fill("203.0.113.0/24, 2001:db8::/32")
+    dialog.get_by_role("button", name="Create the key").click()
+    page.get_by_role("button", name="Done").click()
+    row = keys.get_by_role("row", name="nightly")
+    for words in ("read", "never used", "ends", "from 203.0.113.0/24, 2001:db8::/32"):
+        expect(row).to_contain_text(words)
+    keys.get_by_role("button", name="Rotate nightly").click()
+    dialog.get_by_role("button", name="Make a new secret").click()
+    assert dialog.locator(".secret code").inner_text().startswith("flp_")
+    page.get_by_role("button", name="Done").click()
+    expect(row).to_contain_text("old secret until")
+    page.get_by_role("button", name="Sign out everywhere").click()
+    page.get_by_role("dialog").get_by_role("button", name="Sign out everywhere").click()
+    expect(page.get_by_label("Personal key")).to_be_visible()
+    assert [key["label"] for key in person.get("/members/me")["keys"]] == ["first key"]
+
+
 @pytest.mark.req("A-04")
 def test_page_stays_when_its_key_is_revoked(open_page: Open, site: Server) -> None:
     """What was typed is still there when somebody has signed in again."""

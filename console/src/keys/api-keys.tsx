@@ -1,5 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { Ban, KeyRound, Pencil, Plus } from "lucide-react";
+import { Ban, KeyRound, Pencil, Plus, RotateCw } from "lucide-react";
 import { useState } from "react";
 import { api, documentOf } from "../api/client";
 import { usePages } from "../api/pages";
@@ -8,11 +8,12 @@ import { useMe } from "../api/session";
 import { Button, Empty, Field, Loaded, StateTag } from "../components/basics";
 import { FormDialog, textInput } from "../components/form-dialog";
 import { useToasts } from "../components/toasts";
-import { date, dollars, roundDollars } from "../format";
+import { dollars, roundDollars } from "../format";
+import { RotateKey, TermsOfKey, networksOf } from "./terms";
 
 type Key = components["schemas"]["KeyShown"];
 type Period = components["schemas"]["BudgetPeriod"];
-type Asked = { kind: "new" } | { kind: "change" | "revoke"; key: Key };
+type Asked = { kind: "new" } | { kind: "change" | "rotate" | "revoke"; key: Key };
 
 /** The keys that programs call this workspace with. */
 export function ApiKeys() {
@@ -62,7 +63,7 @@ export function ApiKeys() {
                         <td data-label="Spent" className="end">
                           <span>{one.budget === null ? "no budget" : `${roundDollars(one.spent)} of ${dollars(one.budget)}${one.budget_period === "total" ? "" : ` a ${one.budget_period}`}`}</span>
                         </td>
-                        <td data-label="Created">{date(one.created_at)}</td>
+                        <td data-label="Created"><TermsOfKey terms={one} /></td>
                         <td className="end">
                           {one.revoked_at ? (
                             <StateTag state="revoked" />
@@ -70,6 +71,7 @@ export function ApiKeys() {
                             mayChange && (
                               <div className="row end">
                                 <Button size="small" look="quiet" icon={Pencil} aria-label={`Change ${one.label || one.hint}`} title="Change" onClick={() => setAsked({ kind: "change", key: one })} />
+                                <Button size="small" look="quiet" icon={RotateCw} aria-label={`Rotate ${one.label || one.hint}`} title="Rotate" onClick={() => setAsked({ kind: "rotate", key: one })} />
                                 <Button size="small" look="danger" icon={Ban} aria-label={`Revoke ${one.label || one.hint}`} onClick={() => setAsked({ kind: "revoke", key: one })}>
                                   Revoke
                                 </Button>
@@ -89,6 +91,13 @@ export function ApiKeys() {
       </Loaded>
       {asked?.kind === "new" && <KeyForm onClose={close} onDone={again} />}
       {asked?.kind === "change" && <KeyForm shown={asked.key} onClose={close} onDone={again} />}
+      {asked?.kind === "rotate" && (
+        <RotateKey name={asked.key.label || asked.key.hint} onClose={() => void again().then(close)}
+          rotate={async (overlap_hours) =>
+            (await documentOf(api.POST("/api/admin/v1/workspaces/{workspace}/keys/{key_id}/rotate", { params: { path: { workspace, key_id: asked.key.id } }, body: { overlap_hours } }))).secret
+          }
+        />
+      )}
       {asked?.kind === "revoke" && (
         <FormDialog title={`Revoke ${asked.key.label || asked.key.hint}?`} action="Revoke" isDangerous onClose={close}
           onSubmit={async () => {
@@ -111,25 +120,27 @@ function KeyForm({ shown, onClose, onDone }: { shown?: Key; onClose: () => void;
   const [models, setModels] = useState(shown?.models?.join(", ") ?? "");
   const [budget, setBudget] = useState(shown?.budget ?? "");
   const [period, setPeriod] = useState<Period>((shown?.budget_period as Period | null) ?? "month");
+  const [days, setDays] = useState("");
+  const [networks, setNetworks] = useState(shown?.networks.join(", ") ?? "");
   const submit = async () => {
     const named = models.split(/[,\s]+/).filter(Boolean);
-    const body = { label, team: team || null, models: named.length > 0 ? named : null, budget: budget || null };
+    const body = { label, team: team || null, models: named.length > 0 ? named : null, budget: budget || null, networks: networksOf(networks) };
     if (shown) {
-      await api.PATCH("/api/admin/v1/workspaces/{workspace}/keys/{key_id}", { params: { path: { workspace, key_id: shown.id } }, body: { ...body, ...(budget && { budget_period: period }) } });
+      await api.PATCH("/api/admin/v1/workspaces/{workspace}/keys/{key_id}", { params: { path: { workspace, key_id: shown.id } }, body: { ...body, ...(budget && { budget_period: period }), ...(days && { expires_in_days: Number(days) }) } });
       await onDone();
       return null;
     }
     const issued = await documentOf(
       api.POST("/api/admin/v1/workspaces/{workspace}/keys", {
         params: { path: { workspace } },
-        body: { ...body, budget_period: budget ? period : null, organization: null, sso_required: false },
+        body: { ...body, budget_period: budget ? period : null, organization: null, sso_required: false, expires_in_days: days ? Number(days) : null },
       }),
     );
     await onDone();
     return issued.secret;
   };
   return (
-    <FormDialog title={shown ? `Change ${shown.label || shown.hint}` : "Create a key"} action={shown ? "Save" : "Create the key"} onClose={onClose} fields={["label", "team", "models", "budget", "budget_period"]} onSubmit={submit}>
+    <FormDialog title={shown ? `Change ${shown.label || shown.hint}` : "Create a key"} action={shown ? "Save" : "Create the key"} onClose={onClose} fields={["label", "team", "models", "budget", "budget_period", "expires_in_days", "networks"]} onSubmit={submit}>
       {(faults) => (
         <>
           <Field label="Label" hint="What uses it, such as: website." fault={faults.label}>{(control) => <input {...control} {...textInput({ value: label, onChange: setLabel })} autoComplete="off" />}</Field>
@@ -147,6 +158,12 @@ function KeyForm({ shown, onClose, onDone }: { shown?: Key; onClose: () => void;
               )}
             </Field>
           </div>
+          <Field label="Ends after days (optional)" hint={shown ? "Counted from now; leave it empty to keep the end as it is." : "Without it the key has no end."} fault={faults.expires_in_days}>
+            {(control) => <input {...control} {...textInput({ value: days, onChange: setDays })} inputMode="numeric" />}
+          </Field>
+          <Field label="Networks (optional)" hint="From where it may be used: addresses, or networks such as 203.0.113.0/24, separated by commas." fault={faults.networks}>
+            {(control) => <input {...control} {...textInput({ value: networks, onChange: setNetworks })} />}
+          </Field>
         </>
       )}
     </FormDialog>

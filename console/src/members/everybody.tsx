@@ -9,7 +9,8 @@ import { Button, Dialog, Empty, Field, Loaded } from "../components/basics";
 import { FormDialog, textInput } from "../components/form-dialog";
 import { useToasts } from "../components/toasts";
 import { ago, date } from "../format";
-import { NewPersonalKey, RevokePersonalKey } from "./personal-keys";
+import { TermsOfKey } from "../keys/terms";
+import { NewPersonalKey, RevokePersonalKey, mayOf } from "./personal-keys";
 import { Unproven } from "./unproven";
 
 type Member = components["schemas"]["MemberShown"];
@@ -160,7 +161,8 @@ function MemberKeys({ member, onClose }: { member: Member; onClose: () => void }
                 {keys.map((one) => (
                   <li className="row spread" key={one.id}>
                     <span>
-                      {one.label || "No label"} <code>{one.hint}</code> <span className="small soft">{date(one.created_at)}</span>
+                      {one.label || "No label"} <code>{one.hint}</code> <span className="small soft">{mayOf(one)}</span>
+                      <TermsOfKey terms={one} />
                     </span>
                     <Button size="small" look="danger" onClick={() => setAsked({ kind: "revoke", id: one.id, name: one.label || one.hint })}>
                       Revoke

@@ -1,12 +1,14 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { KeyRound, LogOut, Plus } from "lucide-react";
+import { KeyRound, LogOut, Plus, RotateCw } from "lucide-react";
 import { useState } from "react";
 import { api, documentOf } from "../api/client";
 import { useMe, useSession } from "../api/session";
 import { Button, Empty, Loaded, PageHead } from "../components/basics";
 import { useToasts } from "../components/toasts";
-import { ago, date, dateTime } from "../format";
-import { NewPersonalKey, RevokePersonalKey } from "../members/personal-keys";
+import { ago, dateTime } from "../format";
+import { FormDialog } from "../components/form-dialog";
+import { RotateKey, TermsOfKey } from "../keys/terms";
+import { NewPersonalKey, RevokePersonalKey, mayOf } from "../members/personal-keys";
 
 export function Account() {
   const { me, isOperator } = useMe();
@@ -36,12 +38,27 @@ function Sessions() {
     },
     onError: tellFault,
   });
+  const [isAsked, setAsked] = useState(false);
   return (
     <section className="stack" aria-label="Sessions">
-      <div>
-        <h2>Sessions</h2>
-        <p className="soft small">Where you are signed in. A session ends after twelve hours, or after one hour without use.</p>
+      <div className="row spread">
+        <div>
+          <h2>Sessions</h2>
+          <p className="soft small">Where you are signed in. A session ends after twelve hours, or after one hour without use.</p>
+        </div>
+        <Button look="danger" icon={LogOut} onClick={() => setAsked(true)}>
+          Sign out everywhere
+        </Button>
       </div>
+      {isAsked && (
+        <FormDialog title="Sign out everywhere?" action="Sign out everywhere" isDangerous onClose={() => setAsked(false)}
+          onSubmit={async () => {
+            await api.DELETE("/api/admin/v1/members/{member_id}/sessions", { params: { path: { member_id: "me" } } });
+            await signOut();
+          }}>
+          {() => <p>Every session of yours ends, also this one, and every personal key is revoked that was created in a session, here or elsewhere. You cannot undo this.</p>}
+        </FormDialog>
+      )}
       <Loaded query={sessions}>
         {({ items }) => (
           <div className="table-box">
@@ -82,7 +99,7 @@ function Sessions() {
 
 function PersonalKeys() {
   const queries = useQueryClient();
-  const [asked, setAsked] = useState<{ kind: "new" } | { kind: "revoke"; id: string; name: string } | null>(null);
+  const [asked, setAsked] = useState<{ kind: "new" } | { kind: "rotate" | "revoke"; id: string; name: string } | null>(null);
   const member = useQuery({ queryKey: ["member", "me"], queryFn: () => documentOf(api.GET("/api/admin/v1/members/{member_id}", { params: { path: { member_id: "me" } } })) });
   const again = () => queries.invalidateQueries({ queryKey: ["member", "me"] });
   const make = (
@@ -110,6 +127,7 @@ function PersonalKeys() {
                   <tr>
                     <th scope="col">Label</th>
                     <th scope="col">Key</th>
+                    <th scope="col">May</th>
                     <th scope="col">Created</th>
                     <th scope="col"><span className="visually-hidden">Actions</span></th>
                   </tr>
@@ -119,8 +137,10 @@ function PersonalKeys() {
                     <tr key={one.id}>
                       <td data-label="Label">{one.label || "–"}</td>
                       <td data-label="Key"><code>{one.hint}</code></td>
-                      <td data-label="Created">{date(one.created_at)}</td>
+                      <td data-label="May">{mayOf(one)}</td>
+                      <td data-label="Created"><TermsOfKey terms={one} /></td>
                       <td className="end">
+                        <Button size="small" look="quiet" icon={RotateCw} aria-label={`Rotate ${one.label || one.hint}`} title="Rotate" onClick={() => setAsked({ kind: "rotate", id: one.id, name: one.label || one.hint })} />
                         <Button size="small" look="danger" aria-label={`Revoke ${one.label || one.hint}`} onClick={() => setAsked({ kind: "revoke", id: one.id, name: one.label || one.hint })}>
                           Revoke
                         </Button>
@@ -134,6 +154,13 @@ function PersonalKeys() {
         }
       </Loaded>
       {asked?.kind === "new" && <NewPersonalKey member="me" title="Create a personal key" onClose={() => void again().then(() => setAsked(null))} />}
+      {asked?.kind === "rotate" && (
+        <RotateKey name={asked.name} onClose={() => void again().then(() => setAsked(null))}
+          rotate={async (overlap_hours) =>
+            (await documentOf(api.POST("/api/admin/v1/members/{member_id}/keys/{key_id}/rotate", { params: { path: { member_id: "me", key_id: asked.id } }, body: { overlap_hours } }))).secret
+          }
+        />
+      )}
       {asked?.kind === "revoke" && <RevokePersonalKey member="me" id={asked.id} name={asked.name} onClose={() => setAsked(null)} onDone={again} />}
     </section>
   );
