@@ -458,7 +458,8 @@ def test_copy_that_others_ask_for_is_not_taken_for_changed(tmp_path: Path, run: 
     name = blake3(b"x" * 7).hexdigest()
 
     def copy() -> Path:
-        return run(copies.path(name, 7, partial(some, 7)))
+        found: Path = run(copies.path(name, 7, partial(some, 7)))
+        return found
 
     with BlobVerifier().open(copy(), name) as blob:
         assert copy() == tmp_path / name

@@ -151,7 +151,7 @@ def test_period_that_a_wrong_clock_began_is_given_up(paid: Books, budget: Budget
     give_key(paid, budget)
     paid.write(admission("a", 60, key_id="key-1"), now=NEXT_MONTH)
     paid.write(settlement("a", charge=60, booked=BookedRun(60, "key-1", "acme/one")), now=NEXT_MONTH)
-    shown = paid.do(lambda c: with_budgets(c, workspaces.list_keys(c), day_of(NOW)))
+    shown = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), day_of(NOW)))
     assert [row["spent"] for row in shown] == [60]
     assert ask(paid, "b", 41) == refusal(60, 0, 41, budget.period.value)
     assert ask(paid, "c", 40) is None
