@@ -95,6 +95,18 @@ def take_shared_memory(world: World) -> Verdict:
     return Verdict(told is None or told < _SHARED_MIB, "ended" if told is None else f"took {told} MiB")
 
 
+def take_kernel_memory(world: World) -> Verdict:
+    """Have the kernel keep more in sockets than a host may have memory, with buffers as large as they can be made."""
+    told = _answers_of(world.attacker, "FillSockets", _SHARED_MIB)
+    return Verdict(told is None, "ended" if told is None else f"filled {told} MiB")
+
+
+def hide_in_the_kernel(world: World) -> Verdict:
+    """Enlarge the buffers of sockets and pipes, send descriptors to where nobody sees them, move pages into a pipe."""
+    told = _answers_of(world.attacker, "EvadeBounds")
+    return Verdict(told == [], f"could {told}")
+
+
 def outlive_the_host(world: World) -> Verdict:
     """Leave a child in a session of its own, then end the host."""
     mark = Path(world.folder) / f"sleeper-{uuid.uuid4().hex}"
@@ -199,6 +211,8 @@ ATTACKS: Final = (
     Attack("reach others", "a pack connects to local ports and Unix sockets", reach_others),
     Attack("escape", "a pack traces, mounts, becomes somebody else", escape),
     Attack("shared memory", "a pack takes 2 GiB of shared memory", take_shared_memory),
+    Attack("kernel memory", "a pack has the kernel keep 2 GiB in sockets", take_kernel_memory),
+    Attack("hidden memory", "a pack enlarges and hides buffers of the kernel", hide_in_the_kernel),
     Attack("outlive the host", "a pack leaves a child in a session of its own", outlive_the_host),
     Attack("overhear workflows", "a pack looks for what others have submitted", overhear_workflows),
     Attack("take over", "a pack replaces the engine in the process that imports it", take_processes_over),

@@ -220,6 +220,81 @@ def test_tree_that_takes_too_much_is_ended(place: Place, memory: int, threads: i
     assert _end_of(started.below) == []
 
 
+_FILL = """
+    import contextlib, select, struct
+    def fill(one):
+        one.setblocking(False)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                one.send(bytes(65_536))
+    """
+_KERNEL_MEMORY = {
+    "sockets": """
+    kept = [socket.socketpair() for _ in range(150)]
+    for pair in kept:
+        for one in pair:
+            fill(one)
+    """,
+    "pipes": """
+    kept = [os.pipe() for _ in range(1_900)]
+    for _, sending in kept:
+        os.set_blocking(sending, False)  # beyond so many of a user, pipes are small
+        os.write(sending, bytes(65_536))
+    """,
+    "watches": """
+    pipes = [os.pipe() for _ in range(500)]
+    kept = [select.epoll() for _ in range(500)]
+    for watch in kept:
+        for ends in pipes:
+            watch.register(ends[0])
+            watch.register(ends[1])
+    """,
+    "page tables": """
+    kept = mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+    for start in range(0, 64 << 30, 2 << 20):
+        kept[start]
+    """,
+}
+
+
+@pytest.mark.parametrize("kind", _KERNEL_MEMORY)
+def test_tree_for_which_the_kernel_keeps_too_much_is_ended(place: Place, kind: str) -> None:
+    """Buffers of sockets and pipes, watched descriptors and page tables count, though no page of the process does."""
+    code = f"{_FILL}{_KERNEL_MEMORY[kind]}\n    print('', flush=True)\n    time.sleep(60)"
+    started = _start(place, code, memory=100 << 20)
+    try:
+        resident = psutil.Process(started.process.pid).memory_info().rss
+        started.tree.end_excess()
+        assert started.process.wait(30) == -9
+        assert (started.tree.has_run_out_of_memory, resident < 100 << 20) == (True, True)
+    finally:
+        started.kill()
+
+
+def test_what_the_kernel_keeps_counts_once_and_at_least(place: Place) -> None:
+    """Processes that share sockets count them once, at no less than the kernel says; a few are within the bound."""
+    code = f"""{_FILL}
+    kept = [one for _ in range(20) for one in socket.socketpair()]
+    for one in kept:
+        fill(one)
+    held = sum(struct.unpack("9I", one.getsockopt(socket.SOL_SOCKET, 55, 36))[2] for one in kept)
+    for _ in range(5):
+        if os.fork() == 0:
+            time.sleep(60)
+    print(held, flush=True)
+    time.sleep(60)
+    """
+    started = _start(place, code, memory=150 << 20)
+    try:
+        usage = started.tree.usage()
+        assert int(started.said) < usage.memory < 150 << 20 < tree_usage(started.tree.pid).memory
+        started.tree.end_excess()
+        assert started.process.poll() is None
+    finally:
+        started.kill()
+
+
 def test_control_group_is_told_its_bounds(tmp_path: Path) -> None:
     """Memory without swapping, and one end for all where it runs out."""
     for name in ("memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cgroup.procs", "cgroup.kill"):

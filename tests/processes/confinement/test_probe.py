@@ -1,10 +1,12 @@
 """The probe tells what holds by trying it, and says of each mechanism why it does not."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fairlead.processes.confinement.cgroups import find_control_groups
@@ -19,7 +21,8 @@ from fairlead.processes.confinement.policy import (
     ConfinementError,
     Policy,
 )
-from fairlead.processes.confinement.probe import probe
+from fairlead.processes.confinement.probe import probe, with_filters
+from fairlead.processes.confinement.trial import Trial, Tried
 from processes.confinement.attackers import needs_landlock
 
 pytestmark = [needs_landlock, pytest.mark.req("S-05")]
@@ -57,6 +60,30 @@ def test_policy_that_cannot_be_kept_to_is_an_error(tmp_path: Path) -> None:
     """No process is confined by one that shows what is to be protected."""
     with pytest.raises(ConfinementError, match="move it somewhere else"):
         probe(Policy(readable=(str(tmp_path),), protected=(str(tmp_path / "data"),)), None)
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_memory_holds_only_where_buffers_cannot_be_enlarged_or_hidden(tmp_path: Path, *, counts: bool) -> None:
+    """With the filter for a control group, which counts them, and without that group, each attempt is told."""
+    policy = with_filters(Policy(), shared_memory=counts)
+    trial = Trial(policy, str(tmp_path / "file"), str(tmp_path / "socket"), 9, may_share=False)
+    program = [sys.executable, "-P", "-m", "fairlead.processes.confinement.trial"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode(trial) + b"\n")
+        process.stdin.flush()
+        tried = msgspec.json.decode(process.stdout.readline(), type=Tried)
+        os.kill(tried.hidden, signal.SIGKILL)
+    told = [what for mechanism, what in tried.succeeded if mechanism == MEMORY]
+    everything = [
+        "share memory",
+        "enlarge the buffer of a socket",
+        "enlarge a pipe",
+        "move pages into a pipe",
+        "hide a descriptor in a socket",
+    ]
+    assert told == (everything if counts else [])
 
 
 def test_granted_network_is_no_fault() -> None:

@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from fairlead.processes.confinement.kernel_memory import THREAD_BYTES, buffers_at_most, buffers_of
+
 _PROCESSES: Final = Path("/proc")
 _PAUSE_SECONDS: Final = 0.002
 _END_SECONDS: Final = 5.0
@@ -166,17 +168,20 @@ def _orphans() -> Sequence[int]:
 def tree_usage(pid: int, above: int = 0, among: Mapping[int, Process] | None = None) -> Usage:
     """The usage of a process and everything below it, except other `children` of ours and what is below them.
 
-    `among` are the existing processes, where they are known. Where the first count is `above` so many bytes, shared
-    pages are counted once, which takes longer.
+    `among` are the existing processes, where they are known. Its memory is that in no file, with what the kernel may
+    hold for it. Where the first count is `above` so many bytes, what several share is counted once, and descriptors by
+    their kinds, which takes longer.
     """
     others = children - {pid}
     there = processes() if among is None else among
     everything = {number: process for number, process in there.items() if number not in others}
     tree = [*([everything[pid]] if pid in everything else []), *descendants(pid, everything)]
-    memory = sum(_resident(process.pid) for process in tree)
-    if above and memory > above and len(tree) > 1:
-        memory = sum(_proportional(process.pid) for process in tree)
-    return Usage(len(tree), sum(process.threads for process in tree), memory)
+    threads = sum(process.threads for process in tree)
+    memory = sum(_resident(process.pid) + buffers_at_most(process.pid) for process in tree)
+    if above and memory > above:
+        pids = [process.pid for process in tree]
+        memory = sum(map(_proportional, pids)) + buffers_of(pids)
+    return Usage(len(tree), threads, memory + threads * THREAD_BYTES)
 
 
 def _without(pid: int, keep: Collection[int]) -> Sequence[Process]:
@@ -213,17 +218,21 @@ def _filters_of(pid: int) -> int:
 
 
 def _resident(pid: int) -> int:
-    """The memory of a process that is in no file: its own, and what it shares."""
+    """The memory of a process that is in no file: its own, what it shares, and the tables of its pages."""
     return _KIB * sum(int(value.split()[0]) for name, value in _lines(pid, "status") if name in _IN_NO_FILE)
 
 
 def _proportional(pid: int) -> int:
     """The same with its share of what several have; all of it where the process lets nobody see."""
     found = {name: int(value.split()[0]) for name, value in _lines(pid, "smaps_rollup") if name in _SHARES}
-    return _KIB * sum(found.values()) if found else _resident(pid)
+    if not found:
+        return _resident(pid)
+    tables = [int(value.split()[0]) for name, value in _lines(pid, "status") if name == _TABLES]
+    return _KIB * (sum(found.values()) + sum(tables))
 
 
-_IN_NO_FILE: Final = ("RssAnon", "RssShmem", "VmSwap")
+_TABLES: Final = "VmPTE"
+_IN_NO_FILE: Final = ("RssAnon", "RssShmem", "VmSwap", _TABLES)
 _SHARES: Final = ("Pss_Anon", "Pss_Shmem", "SwapPss")
 
 

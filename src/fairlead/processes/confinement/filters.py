@@ -20,6 +20,7 @@ from fairlead.processes.confinement.syscalls import (
     ALLOWED,
     DENIED,
     NEW_NUMBERS,
+    PAGES_IN_PIPES,
     PRETENDED,
     SHARED_MEMORY,
     SIGNALS,
@@ -91,7 +92,7 @@ def _rules(*, network: bool, shared_memory: bool, signals: bool, truncate: bool)
     denied += [] if truncate else ["truncate", "truncate64"]
     yield from ((errno.EPERM, name, ()) for name in denied)
     yield from ((0, name, ()) for name in PRETENDED)
-    yield from ((errno.ENOSYS, name, ()) for name in UNKNOWN)
+    yield from ((errno.ENOSYS, name, ()) for name in (*UNKNOWN, *(() if shared_memory else PAGES_IN_PIPES)))
     yield from conditions(network=network, shared_memory=shared_memory, signals=signals)
 
 

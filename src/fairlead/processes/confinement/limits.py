@@ -16,6 +16,8 @@ _OOM_SCORE_FILE: Final = Path("/proc/self/oom_score_adj")
 _PARENT_DEATH_SIGNAL: Final = 1
 _CHILD_SUBREAPER: Final = 36
 _PROCESSES: Final = Path("/proc")
+_SIGNALS_MAX: Final = 1_024
+"""How many signals and timers of a user may wait before a confined process is refused more: the kernel keeps them."""
 
 
 def bound(memory: int, files: int = FILES_OPEN_MAX) -> None:
@@ -36,6 +38,7 @@ def bound_further(policy: Policy) -> str:
     _lower(resource.RLIMIT_FSIZE, policy.file_bytes)
     if sys.platform == "linux":
         _lower(resource.RLIMIT_MSGQUEUE, 0)
+        _lower(resource.RLIMIT_SIGPENDING, _SIGNALS_MAX)
         _lower(resource.RLIMIT_RTPRIO, 0)
     held = f"{policy.files} open files, {policy.file_bytes} bytes a file"
     if os.getuid() == 0:

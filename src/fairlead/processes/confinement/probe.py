@@ -35,7 +35,10 @@ _GONE_SECONDS: Final = 2.0
 _MODE: Final = 0o600
 _OTHER_SYSTEM: Final = "only Linux has it"
 _COUNTED: Final = "each process and the tree, with shared memory, by a control group"
-_WATCHED: Final = "each process by the system, the tree by the server now and then; no shared memory"
+_WATCHED: Final = (
+    "each process by the system; the tree by the server every second, with buffers of sockets and pipes at their most, "
+    "but without other records of the kernel; no shared memory"
+)
 _GROUP: Final = "ended by a control group"
 _ADOPTED: Final = "adopted and ended by the server"
 

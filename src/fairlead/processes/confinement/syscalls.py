@@ -45,6 +45,8 @@ UNKNOWN: Final = ("clone3",)
 """Answered with ENOSYS, so that the C library uses the older call, whose arguments a filter can see."""
 
 SHARED_MEMORY: Final = ("memfd_create",)
+PAGES_IN_PIPES: Final = ("sendfile", "sendfile64", "splice", "tee", "vmsplice")
+"""Answered with ENOSYS, where no control group counts memory: a pipe that holds a byte of a page keeps all of it."""
 SIGNALS: Final = ("kill", "tkill", "tgkill", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 
 ALLOWED: Final = (
@@ -141,6 +143,9 @@ _MAP_KIND: Final = 0x0F
 _ANONYMOUS: Final = 0x20
 _SHARED: Final = (1, 3)
 _SET_OWNER: Final = (8, 15)
+_SET_PIPE_SIZE: Final = 1031
+_SOCKET_LEVEL: Final = 1
+_BUFFER_SIZES: Final = (7, 8, 32, 33)
 _INSERT_INPUT: Final = 0x5412
 
 
@@ -160,6 +165,7 @@ def conditions(*, network: bool, shared_memory: bool, signals: bool) -> Iterator
     yield from _of_sockets(network=network)
     yield from _of_processes()
     if not shared_memory:
+        yield from _of_buffers(network=network)
         for kind in _SHARED:
             mask = Condition(3, "MASKED_EQ", (_MAP_KIND | _ANONYMOUS, kind | _ANONYMOUS))
             yield from ((errno.EPERM, name, (mask,)) for name in ("mmap", "mmap2"))
@@ -185,6 +191,15 @@ def _of_sockets(*, network: bool) -> Iterator[_Rule]:
         yield errno.EACCES, "socket", (Condition(1, "MASKED_EQ", (_TYPE_MASK, kind)),)
 
 
+def _of_buffers(*, network: bool) -> Iterator[_Rule]:
+    """Rules by which each buffer of a socket or pipe has its usual size, and is behind a descriptor that is seen."""
+    for option in _BUFFER_SIZES:  # libraries set them for speed, and take an error for a failure
+        yield 0, "setsockopt", (_int(1, _SOCKET_LEVEL), _int(2, option))
+    yield from ((errno.EPERM, name, (_int(1, _SET_PIPE_SIZE),)) for name in ("fcntl", "fcntl64"))
+    if not network:  # names are resolved by them
+        yield from ((errno.EPERM, name, ()) for name in ("sendmsg", "sendmmsg"))
+
+
 def _kinds_but(*allowed: int) -> Sequence[int]:
     return [kind for kind in range(_TYPE_MASK + 1) if kind not in allowed]
 
@@ -203,4 +218,8 @@ def _of_processes() -> Iterator[_Rule]:
 
 def _option(number: int) -> Condition:
     """What prctl(2) is asked for."""
-    return Condition(0, "MASKED_EQ", (_INT, number))
+    return _int(0, number)
+
+
+def _int(argument: int, value: int) -> Condition:
+    return Condition(argument, "MASKED_EQ", (_INT, value))

@@ -6,12 +6,14 @@ input ends. `probe` starts it, and looks at what it may have changed.
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,7 @@ from fairlead.processes.confinement.policy import (
 _CLONE_NEWUSER: Final = 0x10000000
 _SOMEBODY: Final = 61_234
 _PAGE: Final = 4_096
+_PIPE_BYTES: Final = 131_072
 _PEEK_DATA: Final = 2
 _NO_PROCESS: Final = 2**31 - 2
 _HIDING_SECONDS: Final = 60.0
@@ -92,8 +95,50 @@ def _attempts(trial: Trial) -> Sequence[tuple[str, str, Callable[[], bool]]]:
         attempts.append((NETWORK, "connect to a port", lambda: _connects(socket.AF_INET, address)))
         attempts.append((SECCOMP, "make a call that is not listed", _may_make_any_call))
     if not trial.may_share:
-        attempts.append((MEMORY, "share memory", lambda: _works(lambda: mmap.mmap(-1, _PAGE).close())))
+        attempts += [
+            (MEMORY, "share memory", lambda: _works(lambda: mmap.mmap(-1, _PAGE).close())),
+            (MEMORY, "enlarge the buffer of a socket", _enlarges_socket),
+            (MEMORY, "enlarge a pipe", _enlarges_pipe),
+            (MEMORY, "move pages into a pipe", _moves_pages),
+        ]
+        if not trial.policy.allows_network:
+            attempts.append((MEMORY, "hide a descriptor in a socket", _hides_descriptor))
     return attempts
+
+
+def _enlarges_socket() -> bool:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        before = ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        _works(lambda: ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * before))
+        return ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > before
+
+
+def _enlarges_pipe() -> bool:
+    with _pipe() as (_, sending):
+        return _works(lambda: fcntl.fcntl(sending, fcntl.F_SETPIPE_SZ, _PIPE_BYTES))
+
+
+def _moves_pages() -> bool:
+    with _pipe() as (receiving, sending), _pipe() as (_, other):
+        os.write(sending, b"x")
+        return _works(lambda: os.splice(receiving, other, 1))
+
+
+def _hides_descriptor() -> bool:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        return _works(lambda: socket.send_fds(ours, [b"x"], [theirs.fileno()]))
+
+
+@contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def _may_trace() -> bool:

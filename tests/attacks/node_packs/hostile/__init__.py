@@ -1,12 +1,14 @@
 """Nodes that attack the server, its other workspaces and its machine, and tell as JSON what they got."""
 
 import ctypes
+import fcntl
 import gc
 import json
 import mmap
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ _KEPT = []
 """What a node leaves for the next one that runs in its process."""
 _WORD = b"a word of the " + b"witness"
 _MIB = 2**20
+_MEMORY_OF_SOCKET = 55
 _LISTEN_SECONDS = 1.0
 
 
@@ -109,6 +112,65 @@ class Allocate(_Hostile):
             _KEPT.append(block)
             taken += 64
         return taken
+
+
+class FillSockets(_Hostile):
+    """Has the kernel keep what no page of a process shows."""
+
+    def attack(self, given):
+        """Fill pairs of sockets in this process and in children until so many MiB are kept; tell how many."""
+        kept = 0
+        for _ in range(4):
+            heard, told = os.pipe()
+            if os.fork() == 0:
+                os.write(told, b"%d" % _fill_pairs((given << 20) - kept))
+                time.sleep(600)
+            os.close(told)
+            kept += int(os.read(heard, 100) or b"0")
+            os.close(heard)
+            if kept >= given << 20:
+                break
+        time.sleep(5)
+        return kept >> 20
+
+
+def _fill_pairs(most):
+    """Fill pairs of sockets with up to so many bytes, or until there are no more; how many the kernel keeps for them."""
+    kept = 0
+    while kept < most and len(_KEPT) < 4_000:
+        try:
+            pair = socket.socketpair()
+        except OSError:
+            break
+        _KEPT.extend(pair)
+        for end in pair:
+            _succeeds(lambda: end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _MIB))
+            end.setblocking(False)
+            while _succeeds(lambda: end.send(bytes(65_536))):
+                pass
+            kept += struct.unpack("9I", end.getsockopt(socket.SOL_SOCKET, _MEMORY_OF_SOCKET, 36))[2]
+    return kept
+
+
+class EvadeBounds(_Hostile):
+    """Tries what would let the kernel keep more for it than its descriptors show."""
+
+    def attack(self, given):
+        """Tell what succeeded."""
+        ours, theirs = socket.socketpair()
+        receiving, sending = os.pipe()
+        _, other = os.pipe()
+        before = ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        _succeeds(lambda: ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * before))
+        os.write(sending, b"x")
+        tried = {
+            "send a descriptor": lambda: socket.send_fds(ours, [b"x"], [theirs.fileno()]),
+            "enlarge a pipe": lambda: fcntl.fcntl(sending, fcntl.F_SETPIPE_SZ, _MIB),
+            "move pages": lambda: os.splice(receiving, other, 1),
+            "send a file's pages": lambda: os.sendfile(sending, os.open(__file__, os.O_RDONLY), 0, 1),
+        }
+        is_larger = ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > before
+        return [name for name, attempt in tried.items() if _succeeds(attempt)] + ["enlarge a socket"] * is_larger
 
 
 class LeaveChild(_Hostile):
@@ -291,7 +353,8 @@ for _name in ("jiter", "json"):
 NODE_CLASS_MAPPINGS = {
     node.__name__: node
     for node in (
-        *(Slowly, ReadPaths, ChangePaths, Listen, Connect, Allocate, LeaveChild, Overhear, ListenIn),
+        *(Slowly, ReadPaths, ChangePaths, Listen, Connect, Allocate, FillSockets, EvadeBounds, LeaveChild, Overhear),
+        ListenIn,
         *(Keep, Rewrite, Freeze, HoldLock, LeakDescriptors, Escape, EndHost),
     )
 }
