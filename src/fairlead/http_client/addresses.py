@@ -21,20 +21,55 @@ _ANSWER_SECONDS: Final = 10.0
 _REMEMBERED_SECONDS: Final = 10.0
 _REMEMBERED_MOST: Final = 256
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
-# A public address at which the host of a virtual machine answers (Azure's WireServer).
-_PLATFORM: Final = ipaddress.IPv4Address("168.63.129.16")
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""All that is assigned to hosts of the internet; nothing outside of it is public."""
+_SPECIAL_V4: Final = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # shared by the customers of a provider
+            "127.0.0.0/8",  # loopback
+            "168.63.129.16/32",  # no entry of the registry: the host of a virtual machine (Azure's WireServer)
+            "169.254.0.0/16",  # link-local
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # protocol assignments; clouds have metadata services in it
+            "192.0.2.0/24",  # documentation
+            "192.88.99.0/24",  # relays of 6to4, given up
+            "192.168.0.0/16",  # private
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, and the broadcast address
+        ),
+    )
+)
+_SPECIAL_V6: Final = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "2001::/23",  # protocol assignments: Teredo, benchmarks, identifiers that are no addresses
+            "2001:db8::/32",  # documentation
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+"""What is not public, of the registries of special-purpose addresses (IANA, RFC 6890 and later), within global unicast.
+
+They are ours because those of Python depend on its version.
+"""
 
 
 def is_public(address: IPAddress) -> bool:
     """Whether an address is public: not loopback, private, link-local or multicast, nor mapped to such a one."""
-    if isinstance(address, ipaddress.IPv6Address):
-        within = _embedded_ipv4(address)
-        if within is not None:
-            return is_public(within)
-        if address in _COMPATIBLE or address.is_site_local or address.teredo is not None:
-            return False
-    return address.is_global and not (address.is_multicast or address.is_reserved or address == _PLATFORM)
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _SPECIAL_V4)
+    within = _embedded_ipv4(address)
+    if within is not None:
+        return is_public(within)
+    return address in _GLOBAL_UNICAST and not any(address in network for network in _SPECIAL_V6)
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
