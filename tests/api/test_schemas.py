@@ -36,6 +36,7 @@ def test_document_has_its_specified_headers(document: httpx.Response) -> None:
         "cache-control",
         "content-length",
         "content-type",
+        "x-content-type-options",
         "x-service-request-id",
     }
 
@@ -85,7 +86,8 @@ def test_known_document_is_304(
         assert answer.headers["x-service-request-id"]
         if status == 304:
             assert answer.content == b""
-            assert set(answer.headers) == {"date", "etag", "cache-control", "x-service-request-id"}
+            usual = {"date", "x-content-type-options", "x-service-request-id"}
+            assert set(answer.headers) == {"etag", "cache-control", *usual}
 
 
 @pytest.mark.req("R-07")

@@ -67,7 +67,12 @@ class Web:
 
 @asynccontextmanager
 async def serving(
-    application: Application, *, keep_alive: int = 75, log_level: str = "warning", connections: int = 0
+    application: Application,
+    *,
+    keep_alive: int = 75,
+    log_level: str = "warning",
+    connections: int = 0,
+    is_secure: bool = False,
 ) -> AsyncIterator[Web]:
     """Run a server around an application; nothing in it takes longer than PATIENCE."""
     listener = socket.create_server(("127.0.0.1", 0))
@@ -81,7 +86,7 @@ async def serving(
         proxy_headers=False,
         timeout_keep_alive=keep_alive,
     )
-    web = WebServer(config, PATIENCE, connections)
+    web = WebServer(config, PATIENCE, connections, is_secure=is_secure)
     task = asyncio.create_task(web.serve(sockets=[listener]))
     try:
         async with asyncio.timeout(PATIENCE):

@@ -64,7 +64,7 @@ def test_clock_that_is_ahead_switches_no_budget_off(
     """The run of a server that believes it is next month counts in this one, for itself and for all others."""
     catalog = CatalogFolder(tmp_path / "catalog")
     catalog.add_provider(partner.url)
-    catalog.add_model("fake/image-1", price="0.02")
+    catalog.add_model("fake/image-1", price="0.01")
     partner.script("/json", *(reply_json({"made": True}) for _ in range(6)))
     for name in ("ENGINE", "LOCAL_PARTNER"):
         monkeypatch.setenv(f"FAIRLEAD_{name}", "false")
@@ -72,13 +72,13 @@ def test_clock_that_is_ahead_switches_no_budget_off(
 
     async def work() -> tuple[list[str], list[str], Any]:
         ahead = Clock(lambda: time.time_ns() + _FORTY_DAYS_NS)
-        key, first = await _statuses(tmp_path, postgresql_url, ahead, None, 2)
-        _, second = await _statuses(tmp_path, postgresql_url, Clock(), key, 2)
+        key, first = await _statuses(tmp_path, postgresql_url, ahead, None, 1)
+        _, second = await _statuses(tmp_path, postgresql_url, Clock(), key, 3)
         async with opened_database(postgresql_url) as database:
             return first, second, await audit(database)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         first, second, report = runner.run(work())
-    assert first == ["HTTP/1.1 200 OK", "HTTP/1.1 402 Payment Required"]
-    assert second == ["HTTP/1.1 402 Payment Required"] * 2
+    assert first == ["HTTP/1.1 200 OK"]
+    assert second == ["HTTP/1.1 200 OK", *["HTTP/1.1 402 Payment Required"] * 2]
     assert report.disagreements == []

@@ -23,7 +23,7 @@ _PROTOCOL: Final = {
     "client", "connection_lost", "connection_made", "connections", "cycle",
     "data_received", "expect_100_continue", "flow", "handle_websocket_upgrade", "headers", "logger", "loop", "on_body",
     "on_header", "on_headers_complete", "on_message_begin", "on_message_complete", "on_response_complete", "on_url",
-    "parser", "pipeline", "scheme", "scope", "send_400_response", "server", "server_state", "transport", "url",
+    "parser", "pipeline", "scheme", "scope", "server", "server_state", "transport", "url",
 }  # fmt: skip
 _EXCHANGE: Final = {
     "body", "default_headers", "disconnected", "flow", "keep_alive", "message_event", "more_body", "on_response",

@@ -121,3 +121,102 @@ def test_caller_may_leave_after_a_refusal(application: _Application, run: Run) -
                 assert await _answers(other, 1) == [("503", _BODY)]
 
     run(scenario())
+
+
+_HOST: Final = b"Host: localhost\r\n"
+
+
+@pytest.mark.req("S-02")
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        pytest.param(b"GET / HTTP/1.1\r\n" + _HOST, 200, id="one"),
+        pytest.param(b"GET / HTTP/1.0\r\n", 200, id="none of HTTP 1.0"),
+        pytest.param(b"GET / HTTP/1.1\r\n", 400, id="none"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + 2 * _HOST, 400, id="two"),
+        pytest.param(b"GET / HTTP/1.0\r\n" + 2 * _HOST, 400, id="two of HTTP 1.0"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + 2 * _HOST, 400, id="of a socket"
+        ),
+    ],
+)
+def test_request_names_one_host(application: _Application, run: Run, head: bytes, status: int) -> None:
+    """A proxy and we could each take another of two (RFC 9112, 3.2); only HTTP 1.0 may leave it out."""
+
+    async def scenario() -> dict[str, str]:
+        async with serving(application, log_level="critical") as web, web.caller() as caller:
+            caller.send(head + b"\r\n")
+            return await caller.head()
+
+    assert run(scenario())["status"].split()[1] == str(status)
+    assert application.called == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "bucket"),
+    [
+        pytest.param(b"NONSENSE\r\n\r\n", 400, "invalid_input", id="no HTTP"),
+        pytest.param(b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", 414, "invalid_input", id="a long address"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200, 431, "invalid_input", id="many fields"),
+        pytest.param(b"", 503, "service_unavailable", id="too many connections"),
+    ],
+)
+def test_refusal_below_the_application_can_be_found(
+    application: _Application, run: Run, capsys: pytest.CaptureFixture[str], sent: bytes, status: int, bucket: str
+) -> None:
+    """It has an id, which the log knows, a bucket, and the headers of every answer."""
+
+    async def scenario() -> tuple[dict[str, str], bytes]:
+        most = 1 if status == 503 else 0
+        async with serving(application, connections=most) as web, web.caller() as first, web.caller() as second:
+            first.send(_call("/"))
+            await first.answer()
+            second.send(sent)
+            return await second.answer()
+
+    head, body = run(scenario())
+    assert head["status"].split()[1] == str(status)
+    assert (head["x-service-error-type"], head["x-content-type-options"]) == (bucket, "nosniff")
+    assert "date" in head
+    assert body
+    assert capsys.readouterr().err.count(head["x-service-request-id"]) == (status != 503)
+
+
+@pytest.mark.parametrize("is_secure", [False, True])
+def test_every_answer_is_taken_for_what_it_is(application: _Application, run: Run, *, is_secure: bool) -> None:
+    """No browser guesses its type, and where all callers come by https it comes by nothing else."""
+
+    async def scenario() -> list[dict[str, str]]:
+        async with serving(application, is_secure=is_secure) as web, web.caller() as caller:
+            caller.send(_call("/busy") + _call("/"))
+            return [(await caller.answer())[0] for _ in range(2)]
+
+    for head in run(scenario()):
+        assert head["x-content-type-options"] == "nosniff"
+        assert head.get("strict-transport-security") == ("max-age=31536000" if is_secure else None)
+
+
+@pytest.mark.req("R-25")
+def test_caller_that_leaves_behind_further_requests_is_noticed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """The call that is being answered learns of it, those behind it are never begun, and nothing fails."""
+    seen: list[str] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["path"])
+        await receive()
+        begun.set()
+        assert (await receive())["type"] == "http.disconnect"
+        await answer(scope, send, 200, [], b"for nobody")
+        ended.set()
+
+    async def scenario() -> None:
+        async with serving(application) as web, web.caller() as caller:
+            caller.send(_call("/first") + _call("/second") + _call("/third"))
+            await begun.wait()
+            caller.leave()
+            await ended.wait()
+
+    begun, ended = asyncio.Event(), asyncio.Event()
+    run(scenario())
+    assert seen == ["/first"]
+    assert capsys.readouterr().err == ""

@@ -91,7 +91,6 @@ def _headers(asset: ServedAsset) -> dict[str, str]:
         "ETag": f'"{asset.blob}"',
         "Accept-Ranges": "bytes",
         "Cache-Control": f"private, max-age={asset.seconds_left}",
-        "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox",
         "Access-Control-Allow-Origin": "*",
         "Access-Control-Expose-Headers": "Content-Disposition, Content-Length, Content-Range, ETag",

@@ -25,9 +25,7 @@ _POLICY: Final = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Results of models are shown from `blob:` and `data:`, which never leave the browser; 3D models are read from them."""
-_SAFE: Final = MappingProxyType(
-    {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-)
+_SAFE: Final = MappingProxyType({"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"})
 _TYPES: Final = MappingProxyType(
     {
         ".css": "text/css; charset=utf-8",

@@ -142,8 +142,9 @@ async def _run(
     announce: Callable[[RunningServer], None],
 ) -> None:
     """Run what `running` starts, behind some open ports, until it is asked to stop."""
-    entrance = Entrance(header_names(settings))
-    web = WebServer(_config(entrance), settings.silence_seconds, settings.connections)
+    names, is_secure = header_names(settings), (settings.public_base_url or "").startswith("https://")
+    entrance = Entrance(names)
+    web = WebServer(_config(entrance), settings.silence_seconds, settings.connections, names, is_secure=is_secure)
     with web.capture_signals():
         serving = asyncio.create_task(web.serve(sockets=list(listeners)))
         try:

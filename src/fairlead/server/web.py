@@ -7,17 +7,20 @@ extensions of its chunks and its trailers.
 import asyncio
 import time
 import weakref
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Final, NoReturn, TypeAlias, cast
 from urllib.parse import unquote
 
 import httptools
 import msgspec
-from uvicorn._types import ASGISendEvent, ASGIVersions, HTTPScope
+from uvicorn._types import ASGI3Application, ASGISendEvent, ASGIVersions, HTTPScope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from fairlead.api.http.asgi import ROUTE_NAME, WHOLE, Headers, Pressure
+from fairlead.api.http.headers import HeaderNames
+from fairlead.clock import new_id
+from fairlead.domain.faults import Bucket
 from fairlead.observing.latency_meters import LEFT, UNMATCHED, RouteName
 from fairlead.observing.run_meters import Times
 
@@ -40,15 +43,17 @@ _PLAIN_BYTES: Final = 8 * 1024
 """A head that arrived within as many bytes needs no counting."""
 _FRAMING_PER_BYTE: Final = 16
 FAREWELL_SECONDS: Final = 2.0
-_MALFORMED: Final = "Invalid HTTP request received."
 _BAD_REQUEST: Final = 400
 _TOO_BUSY: Final = 503
 _REFUSALS: Final = {
+    400: b"Invalid HTTP request received.",
     408: b"The head of the request did not arrive within 30 seconds.",
     414: b"The address of the request is longer than 16384 bytes.",
     431: b"The head of the request has more than 65536 bytes or 128 fields.",
     503: b"This server has as many connections as it may; try again soon.",
 }
+_BUCKETS: Final[Mapping[int, Bucket]] = {_TOO_BUSY: "service_unavailable"}
+"""Of those that are not the caller's fault."""
 _Answered: TypeAlias = MutableMapping[tuple[RouteName, int], Times]
 
 
@@ -163,6 +168,7 @@ class WebProtocol(HttpToolsProtocol):
     """
 
     answered: _Answered
+    names: HeaderNames
     connections_most: int = 0
     """How many connections there may be; 0 means no limit."""
     is_leaving: bool = False
@@ -179,6 +185,9 @@ class WebProtocol(HttpToolsProtocol):
     """Whether to ask the application if it refuses a call by its head."""
     _wrong: int | None = None
     """The status of the refusal that stops the parser."""
+    _hosts = 0
+    _answering: WebExchange | None = None
+    """The exchange that is being answered; behind it others may wait that have arrived already."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, unless there are too many connections."""
@@ -188,10 +197,13 @@ class WebProtocol(HttpToolsProtocol):
             self._refuse(_TOO_BUSY)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count a call whose caller has left before it had the whole answer."""
-        exchange: WebExchange | None = self.cycle  # type: ignore[assignment]
+        """Tell the call that is being answered, which uvicorn tells only of the last that has arrived; and count it."""
+        exchange = self._answering
         if exchange is not None and not exchange.response_complete:
+            exchange.disconnected = True
+            exchange.message_event.set()
             exchange.count()
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -204,8 +216,7 @@ class WebProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
-            self.logger.warning(_MALFORMED)
-            self.send_400_response(_MALFORMED)
+            self._refuse(self._wrong or _BAD_REQUEST)
         except httptools.HttpParserUpgrade:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
@@ -220,17 +231,12 @@ class WebProtocol(HttpToolsProtocol):
         elif self._in_head and self.head_since is None:
             self.head_since = self.loop.time()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer a request that the parser refuses, or for which it was stopped."""
-        if self._wrong is not None:
-            self._refuse(self._wrong)
-        elif not self._is_refused:
-            self._is_refused = True
-            self.answered[UNMATCHED, _BAD_REQUEST].add(0.0)
-            super().send_400_response(msg)
-
     def _refuse(self, status: int) -> None:
-        """Answer in plain text where nothing else is being answered, and close."""
+        """Answer in plain text where nothing else is being answered, and close.
+
+        The answer has an id, as every other has, by which the log tells of it; but not of connections beyond the bound,
+        of which there may be thousands a second.
+        """
         if self._is_refused or self.transport.is_closing():
             return
         self._is_refused, self.head_since = True, None
@@ -239,13 +245,22 @@ class WebProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         self.answered[UNMATCHED, status].add(0.0)
-        words = _REFUSALS[status]
-        more = b"retry-after: 1\r\n" if status == _TOO_BUSY else b""
-        head = b"%bcontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n%bcontent-length: %d\r\n\r\n"
-        self.transport.write(head % (STATUS_LINE[status], more, len(words)) + words)
+        words, request_id, bucket = _REFUSALS[status], new_id(), _BUCKETS.get(status, "invalid_input")
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"connection", b"close"),
+            (b"content-length", b"%d" % len(words)),
+            (self.names.request_id, request_id.encode()),
+            (self.names.error_type, bucket.encode()),
+        ]
+        if status == _TOO_BUSY:
+            headers.append((b"retry-after", b"1"))
+        self.transport.write(STATUS_LINE[status] + b"\r\n".join(map(b": ".join, headers)) + b"\r\n\r\n" + words)
         if status == _TOO_BUSY:
             self.transport.close()
             return
+        self.logger.warning("request %s was refused with %d: %s", request_id, status, words.decode())
         # Read on for a moment: a connection that is closed with unread bytes is reset, and the caller never reads why.
         self.transport.write_eof()
         self.flow.resume_reading()
@@ -256,7 +271,7 @@ class WebProtocol(HttpToolsProtocol):
         self._refuse(408)
 
     def _stop(self, status: int) -> NoReturn:
-        """Stop the parser, which then calls `send_400_response`."""
+        """Stop the parser, and have the request refused."""
         self._wrong = status
         raise ValueError(status)
 
@@ -268,7 +283,7 @@ class WebProtocol(HttpToolsProtocol):
         self.expect_100_continue = False
         self.headers = []
         self._in_head = True
-        self._body_bytes = self._trailers = 0
+        self._body_bytes = self._trailers = self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the address."""
@@ -283,7 +298,9 @@ class WebProtocol(HttpToolsProtocol):
             self._count_trailer()
             return
         name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         headers.append((name, value))
 
@@ -314,6 +331,8 @@ class WebProtocol(HttpToolsProtocol):
         if not is_short and _size(self.url, self.headers) > HEAD_BYTES:
             self._stop(431)
         self._received = 0
+        if self._hosts != 1 and (self._hosts or self.parser.get_http_version() != "1.0"):
+            self._stop(_BAD_REQUEST)  # RFC 9112, 3.2: two readers of it could see two hosts
         if self.parser.should_upgrade():
             self.scope = self._scope_at(b"", b"")
             super().on_headers_complete()
@@ -329,6 +348,7 @@ class WebProtocol(HttpToolsProtocol):
             return
         self.cycle = exchange = self._exchange(scope, keeps_alive=keeps_alive)
         if is_next:
+            self._answering = exchange
             self._start_asgi_task(exchange, self.app)
         else:
             self.flow.pause_reading()
@@ -399,14 +419,15 @@ class WebProtocol(HttpToolsProtocol):
         if self.flow.read_paused:
             self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._answering, application = cast("tuple[WebExchange, ASGI3Application]", self.pipeline.pop())
+            self._start_asgi_task(self._answering, application)
 
     def handle_websocket_upgrade(self) -> None:
         """Become a socket; uvicorn would drop one whose address it cannot read."""
         if self.url.isascii():
             super().handle_websocket_upgrade()
         else:
-            self.send_400_response(_MALFORMED)
+            self._refuse(_BAD_REQUEST)
 
     def hang_up(self) -> None:
         """End the connection."""

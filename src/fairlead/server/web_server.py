@@ -10,11 +10,13 @@ from typing import Final, cast
 
 import uvicorn
 
+from fairlead.api.http.headers import HTTPS_ONLY, NOSNIFF, HeaderNames
 from fairlead.observing.latency_meters import HttpMeter
 from fairlead.server.drain import Drain
 from fairlead.server.sockets import SocketProtocol, configure_sockets
 from fairlead.server.web import FAREWELL_SECONDS, HEAD_SECONDS, WebProtocol
 
+_USUAL_NAMES: Final = HeaderNames()
 _TICK_SECONDS: Final = 0.1
 _TICKS_BETWEEN_LOOKS: Final = 10
 """uvicorn ticks ten times a second."""
@@ -26,12 +28,23 @@ class WebServer(uvicorn.Server):
     uvicorn bounds the time between two requests of a connection, with a timer for each, but neither the time to the
     first one nor the time a request's head may take to arrive: a caller that sends nothing, or a byte a minute, would
     keep its place forever. Here a used connection has the shorter of both bounds. `drain` is that of the server whose
-    answers these are, once it has started. `meter` counts calls and connections.
+    answers these are, once it has started. `meter` counts calls and connections. Every answer tells browsers not to
+    guess its type; where callers are known to come by https alone (`is_secure`), also to come by nothing else.
     """
 
-    def __init__(self, config: uvicorn.Config, patience: float, connections: int = 0) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        patience: float,
+        connections: int = 0,
+        names: HeaderNames = _USUAL_NAMES,
+        *,
+        is_secure: bool = False,
+    ) -> None:
         self.meter = HttpMeter(self._connections)
-        bounds = {"connections_most": connections, "answered": self.meter.answered}
+        of_every_answer = (NOSNIFF, HTTPS_ONLY) if is_secure else (NOSNIFF,)
+        config.headers = [*config.headers, *((name.decode(), value.decode()) for name, value in of_every_answer)]
+        bounds = {"connections_most": connections, "answered": self.meter.answered, "names": names}
         self._protocol: type[WebProtocol] = type("BoundedProtocol", (WebProtocol,), bounds)
         config.http = self._protocol
         configure_sockets(config)

@@ -34,22 +34,18 @@ def _expect_refusal(client: Client, method: str, path: str) -> None:
 
 
 def test_calls_of_the_cloud_api_count_towards_the_quota(narrow: Server) -> None:
-    """Polls and refused calls count with those of the router; past the quota each is told to wait, others are not."""
+    """Refused calls count with those of the router; past the quota each is told to wait, reads and others are not."""
     client = Client(narrow, "asks-a-lot", narrow.new_workspace("asks-a-lot"))
     for _ in range(_QUOTA - 2):
-        assert client.ask("GET", _STATUS).status_code == 404
-    assert client.ask("GET", "/api/queue").status_code == 200
+        assert client.ask("POST", "/api/interrupt").status_code == 200
+    assert client.ask("POST", "/api/prompt").status_code == 400
     assert client.ask("GET", "/v2/models").status_code == 200
-    for method, path in (
-        ("GET", _STATUS),
-        ("POST", "/api/prompt"),
-        ("POST", "/api/upload/image"),
-        ("GET", "/api/view"),
-    ):
-        _expect_refusal(client, method, path)
+    for path in ("/api/interrupt", "/api/prompt", "/api/upload/image"):
+        _expect_refusal(client, "POST", path)
     assert client.ask("GET", "/v2/models").status_code == 429
+    assert client.ask("GET", _STATUS).status_code == 404
     other = Client(narrow, "asks-little", narrow.new_workspace("asks-little"))
-    assert other.ask("GET", _STATUS).status_code == 404
+    assert other.ask("POST", "/api/interrupt").status_code == 200
 
 
 def test_opening_of_a_socket_counts_towards_the_quota(narrow: Server) -> None:
@@ -63,4 +59,4 @@ def test_opening_of_a_socket_counts_towards_the_quota(narrow: Server) -> None:
         pass
     assert caught.value.response.status_code == 429
     assert int(caught.value.response.headers["retry-after"]) > 0
-    _expect_refusal(client, "GET", _STATUS)
+    _expect_refusal(client, "POST", "/api/interrupt")

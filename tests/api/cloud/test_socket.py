@@ -30,6 +30,7 @@ from fairlead.domain.jobs.events import (
     Succeeded,
 )
 from fairlead.messaging.event_hub import HubLimits
+from fairlead.observing.observations import FaultAnswered
 from fairlead.operations.accounts.keys import revoke_key
 from fairlead.storage.db.opening import open_database
 
@@ -157,6 +158,8 @@ def test_socket_needs_a_valid_key(play: Play, query: str) -> None:
                 pass
         response = caught.value.response
         assert response.status_code == 401
+        (told,) = [one for one in server.seen if isinstance(one, FaultAnswered)]
+        assert (response.headers["x-service-request-id"], told.result) == (told.request_id, "unauthorized")
         assert response.headers["content-type"] == "application/json"
         assert json.loads(response.body or b"")["error"]["type"] == "unauthorized"
 
@@ -260,7 +263,7 @@ def test_sockets_work_under_a_server_without_extensions(play: Play) -> None:
             told: asyncio.Queue[Any] = asyncio.Queue()
             said.put_nowait({"type": "websocket.connect"})
             scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b"token=" + key.encode()}
-            served = asyncio.create_task(server.socket(scope, said.get, told.put))
+            served = asyncio.create_task(server.api(scope, said.get, told.put, "an id"))
             if is_good:
                 assert await told.get() == {"type": "websocket.accept"}
                 assert "queue_remaining" in (await told.get())["text"]

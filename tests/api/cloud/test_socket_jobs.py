@@ -110,7 +110,7 @@ def test_sockets_open_only_at_their_paths(caller: Client) -> None:
     for path in ("/api/prompt", "/v2/models/local/x", "/nowhere", "/healthz"):
         with pytest.raises(InvalidStatus) as caught:
             connect(f"{address}{path}?token={caller.key}", proxy=None)
-        assert caught.value.response.status_code == 403
+        assert caught.value.response.status_code == 404
 
 
 def test_open_socket_does_not_delay_a_stopping_server(tmp_path: Path) -> None:

@@ -10,19 +10,23 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
 from websockets.asyncio.client import ClientConnection, connect
 
+from fairlead.api.cloud.api import CloudApi
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.socket import CloudSocket
 from fairlead.api.http.asgi import Receive, Scope, Send
 from fairlead.api.http.credentials import CredentialReader
-from fairlead.clock import Clock
+from fairlead.api.http.route import Endpoint, Handler
+from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.rate_windows import Quotas
 from fairlead.domain.jobs.events import EventEnvelope, JobEvent, Place, Preview
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub
-from fairlead.observing.observations import Observation
+from fairlead.observing.observations import FaultAnswered, Observation
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
 from fairlead.operations.accounts.rate_windows import RateWindows
@@ -66,7 +70,8 @@ class ServerFixture:
             RateWindows(database, Quotas(), _CLOCK, self.seen.append),
             CredentialReader("flk_"),
         )
-        self.socket = CloudSocket(self.event_hub, callers, self._count, follow_nobody, self.seen.append, recheck)
+        socket_ = CloudSocket(self.event_hub, callers, self._count, follow_nobody, self.seen.append, recheck)
+        self.api = CloudApi(_bind_nothing, callers.caller, socket_, b"x-service-request-id", self.seen.append)
         config = uvicorn.Config(
             self._answer, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
         )
@@ -128,10 +133,19 @@ class ServerFixture:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await self.socket(scope, receive, send)
+            await self.api(scope, receive, send, new_id())
             return
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
+
+
+def _bind_nothing(_handler: Handler) -> Endpoint:
+    """Bind the routes, of which none is asked for, to what answers nothing."""
+
+    async def answer_nothing(_request: Request) -> Response:
+        raise AssertionError
+
+    return answer_nothing
 
 
 class Client:
@@ -225,4 +239,4 @@ async def run_server(
     finally:
         server.web.should_exit = True
         await serving
-    assert server.seen == []
+    assert [one for one in server.seen if not isinstance(one, FaultAnswered)] == []

@@ -255,7 +255,7 @@ def test_registry_has_no_sockets(publishing: Publishing) -> None:
     address = publishing.server.url.replace("http", "ws", 1)
     with pytest.raises(InvalidStatus) as raised, connect(f"{address}/nodes"):
         pass
-    assert raised.value.response.status_code == 403
+    assert raised.value.response.status_code == 404
 
 
 @pytest.mark.req("G-02")

@@ -128,7 +128,6 @@ def test_signed_link_needs_no_key(site: Site) -> None:
     assert response.headers["content-disposition"] == 'inline; filename="a.png"'
     assert response.headers["etag"] == f'"{BLAKE3}"'
     assert response.headers["accept-ranges"] == "bytes"
-    assert response.headers["x-content-type-options"] == "nosniff"
     assert response.headers["content-security-policy"] == "sandbox"
     assert response.headers["access-control-allow-origin"] == "*"
     private, age = response.headers["cache-control"].split(", max-age=")

@@ -230,7 +230,10 @@ def test_each_partner_fault_is_told_and_not_billed(
     if told.status != 422:
         body |= {"error_type": told.error_type, **told.more}
     assert (response.status_code, response.json()) == (told.status, body)
-    plain = {"date", "content-type", "content-length", "x-service-request-id", "x-service-error-type"}
+    plain = {
+        "date", "content-type", "content-length", "x-content-type-options", "x-service-request-id",
+        "x-service-error-type",
+    }  # fmt: skip
     assert response.headers["x-service-error-type"] == told.error_type
     assert {name: value for name, value in response.headers.items() if name not in plain} == told.headers
     entries = [row for row in router.ledger() if row["run_id"] == response.headers["x-service-request-id"]]

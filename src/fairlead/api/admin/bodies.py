@@ -27,7 +27,7 @@ _DATE_CHARACTERS: Final = 10
 _NUMBER_MAX: Final = 18
 _FIELD: Final = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$|contains unknown field `(?P<unknown>[^`]*)`$")
 _MISSING: Final = re.compile(r"missing required field `(?P<field>[^`]*)`")
-_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_HEADERS: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
 
 PAGE: Final = (

@@ -148,7 +148,6 @@ def _file(request: Request, name: str, pages: AsyncIterator[Sequence[AccountEntr
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.{form}"',
         "Cache-Control": "no-store",
-        "X-Content-Type-Options": "nosniff",
     }
     lines = _csv_lines(pages, tuple(get_type_hints(row))) if form == "csv" else _json_lines(pages)
     return StreamingResponse(lines, 200, headers, _FORMATS[form])

@@ -20,7 +20,7 @@ from fairlead.domain.runs.states import RunState
 from fairlead.operations.runs.inspect import ListedRun, RunDetail, RunFilter, RunInspector
 
 _WHICH: Final = "runs"
-_INERT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+_INERT: Final = {"Cache-Control": "no-store", "Content-Security-Policy": "sandbox"}
 """A provider's bytes are served from our own address: no script in them may run there."""
 
 

@@ -7,11 +7,13 @@ from fairlead.api.cloud.documents import CloudError
 from fairlead.api.cloud.errors import refusal
 from fairlead.api.cloud.routes import ROUTES, SOCKETS
 from fairlead.api.http.api import HttpApi, routes_of
-from fairlead.api.http.asgi import Receive, Scope, Send
+from fairlead.api.http.asgi import Receive, Scope, Send, begin
 from fairlead.api.http.route import Access, Api, Authorize, Bind, path_parameters
+from fairlead.domain.faults import FaultError
 from fairlead.observing.observations import Observer, UnexpectedError
 
 Socket: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+"""Serves a socket; FaultError for one that it does not open."""
 
 API: Final = Api(
     name="cloud",
@@ -54,7 +56,10 @@ class CloudApi(HttpApi):
         if scope["type"] == "http" or scope["path"] not in SOCKETS:
             await super().__call__(scope, receive, send, request_id)
             return
+        begin(scope, self._request_id, request_id)
         try:
             await self._socket(scope, receive, send)
+        except FaultError as error:
+            await self.refuse_socket(scope, send, error)
         except Exception as error:  # noqa: BLE001 -- an error in one socket must not affect others; it is logged
             self._observe(UnexpectedError(f"socket {request_id}", error))

@@ -40,7 +40,6 @@ _AT_FIRST: Final = MappingProxyType({"user.css": b"", "comfy.templates.json": b"
 """What these files hold before a user has stored them: an editor that starts would report a 404 as a failure."""
 _KEPT_APART: Final = {
     "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
 }
 """What users have stored must not run as a page of this server."""

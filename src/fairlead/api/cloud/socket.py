@@ -13,7 +13,6 @@ import msgspec
 from starlette.requests import HTTPConnection
 
 from fairlead.api.cloud.credentials import CloudCallers
-from fairlead.api.cloud.errors import refusal
 from fairlead.api.cloud.frames import (
     PLAIN,
     Payload,
@@ -37,7 +36,6 @@ _SID_MAX: Final = 128
 _AT_ONCE: Final = 20
 _PER_SECOND: Final = 10.0
 _RECHECK_SECONDS: Final = 10.0
-_REFUSAL: Final = "websocket.http.response"
 Remaining: TypeAlias = Callable[[Caller], Awaitable[int]]
 
 
@@ -76,16 +74,12 @@ class CloudSocket:
         self._features = features
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one socket, from the request for it to its end."""
+        """Serve one socket, from the request for it to its end; FaultError where it is not opened."""
         if (await receive())["type"] != "websocket.connect":
             return
-        try:
-            caller = await self._callers.watcher(HTTPConnection(scope))
-            # Before the state is read, so that nothing is missed that happens meanwhile.
-            subscription = self._event_hub.subscribe(caller.workspace_id)
-        except FaultError as error:
-            await _refuse(scope, send, error)
-            return
+        caller = await self._callers.watcher(HTTPConnection(scope))
+        # Before the state is read, so that nothing is missed that happens meanwhile.
+        subscription = self._event_hub.subscribe(caller.workspace_id)
         try:
             await self._follow(caller.workspace_id)
             remaining = await self._remaining(caller)
@@ -93,8 +87,6 @@ class CloudSocket:
             socket = _Socket(scope, receive, send, subscription, self._features)
             await socket.greet(remaining)
             await socket.close(await self._serve(scope, socket, subscription.ended))
-        except FaultError as error:
-            await _refuse(scope, send, error)
         except OSError:
             pass  # the client has left
         finally:
@@ -133,17 +125,6 @@ class CloudSocket:
         except FaultError as error:
             return not isinstance(error.fault, Unauthorized | Forbidden)
         return True
-
-
-async def _refuse(scope: Scope, send: Send, error: FaultError) -> None:
-    """Answer instead of opening a socket; where the server cannot do that, it answers 403 by itself."""
-    if _REFUSAL not in scope.get("extensions", {}):
-        await send({"type": "websocket.close", "code": 1008})
-        return
-    worded = refusal(error, scope)
-    headers = [*worded.headers, (b"content-length", b"%d" % len(worded.content))]
-    await send({"type": f"{_REFUSAL}.start", "status": worded.status, "headers": headers})
-    await send({"type": f"{_REFUSAL}.body", "body": worded.content})
 
 
 _CLOSINGS: Final = {

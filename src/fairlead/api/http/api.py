@@ -38,6 +38,8 @@ from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedE
 
 METHOD_NOT_ALLOWED: Final = 405
 _NO_SOCKET: Final = 1008
+_SOCKET_ANSWER: Final = "websocket.http.response"
+"""The ASGI extension of a server that answers a request for a socket by HTTP."""
 STOPPED: Final = ServiceUnavailable(
     "The server is stopping and waits for this answer no longer; what was begun for it goes on and is settled."
 )
@@ -118,10 +120,10 @@ class HttpApi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         """Answer one request. It raises nothing."""
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": _NO_SOCKET})  # before it was accepted: 403
-            return
         begin(scope, self._request_id, request_id)
+        if scope["type"] != "http":
+            await self.refuse_socket(scope, send, FaultError(RequestNotFound()))
+            return
         if not self._splits_encoded and b"%2f" in scope["raw_path"].lower():
             # Starlette matches the decoded path, in which an encoded slash would separate segments.
             await self.refuse(scope, send, FaultError(RequestNotFound()))
@@ -173,6 +175,17 @@ class HttpApi:
         """Answer a call that has failed before it reached a route, with further headers where there are some."""
         refusal = self._word(error, scope)
         await answer(scope, send, refusal.status, [*refusal.headers, *(more_headers or [])], refusal.content)
+
+    async def refuse_socket(self, scope: Scope, send: Send, error: Exception) -> None:
+        """Answer instead of opening a socket; where the server cannot do that, it answers 403 by itself."""
+        refusal = self._word(error, scope)
+        if _SOCKET_ANSWER not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": _NO_SOCKET})
+            return
+        length = (b"content-length", b"%d" % len(refusal.content))
+        headers = [*refusal.headers, length, *headers_of_every_answer(scope)]
+        await send({"type": f"{_SOCKET_ANSWER}.start", "status": refusal.status, "headers": headers})
+        await send({"type": f"{_SOCKET_ANSWER}.body", "body": refusal.content})
 
     def _word(self, error: Exception, scope: Scope) -> Refusal:
         refusal = self._refusal(error, scope)

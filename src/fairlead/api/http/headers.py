@@ -39,6 +39,9 @@ CONCURRENCY_REMAINING: Final = b"x-concurrency-remaining"
 CONTENT_TYPE: Final = b"content-type"
 REPLAYED: Final = (IDEMPOTENT_REPLAYED, b"true")
 NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+"""The web server sends it with every answer."""
+HTTPS_ONLY: Final = (b"strict-transport-security", b"max-age=31536000")
+"""Likewise, where callers come by https alone."""
 JSON: Final = (CONTENT_TYPE, b"application/json")
 SCHEMA_CACHING: Final = "private, max-age=300, must-revalidate"
 

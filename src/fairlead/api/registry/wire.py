@@ -19,7 +19,7 @@ from fairlead.domain.registry import (
 )
 from fairlead.operations.registry.publishing import CountedPage, RegistryPage
 
-_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_HEADERS: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
 T = TypeVar("T")
 S = TypeVar("S")

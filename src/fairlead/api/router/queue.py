@@ -12,7 +12,6 @@ from fairlead.api.http.asgi import REQUEST_ID, Receive, header, read_whole
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import (
     CONTENT_TYPE,
-    NOSNIFF,
     REPLAYED,
     RETRY_AFTER,
     HeaderNames,
@@ -133,7 +132,7 @@ class QueueHandlers(msgspec.Struct, frozen=True):
         if not isinstance(outcome, Completed):
             raise FaultError(outcome.fault, is_replay=True)
         response = Response(outcome.content)
-        response.raw_headers += [(CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace")), NOSNIFF]
+        response.raw_headers.append((CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace")))
         if answer.charge is not None:
             response.raw_headers.append((self.names.credits_used, as_credits(answer.charge).encode()))
         if answer.dropped:

@@ -24,7 +24,7 @@ from fairlead.api.http.asgi import (
 )
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
-from fairlead.api.http.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
+from fairlead.api.http.headers import CONTENT_TYPE, REPLAYED, HeaderNames
 from fairlead.api.router.errors import committed_headers, error_response
 from fairlead.api.router.generations import Generation
 from fairlead.api.router.wire import dropped_text, read_route_options
@@ -170,10 +170,7 @@ class RunHandler(msgspec.Struct, frozen=True):
         if not isinstance(outcome, Completed):
             raise FaultError(outcome.fault, is_replay=answered.is_replay)
         names = self.names
-        headers: Headers = [
-            (CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace")),
-            NOSNIFF,
-        ]
+        headers: Headers = [(CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace"))]
         if answered.charge is not None:
             headers.append((names.credits_used, as_credits(answered.charge).encode()))
         if answered.dropped:
