@@ -361,6 +361,26 @@ def test_blob_of_an_adopted_file_is_an_inode_of_the_server_alone(
             folder.rmdir()
 
 
+@pytest.mark.req("S-09")
+@pytest.mark.parametrize("places", [(), (0,), (40,), (7, 63), (0, 20, 63)])
+def test_holes_of_an_adopted_file_take_no_room(
+    local: StoredBlobs, tmp_path: Path, places: tuple[int, ...], run: Run
+) -> None:
+    """A file of 64 MiB with some bytes in it, wherever they are, has the same bytes as a blob and takes as little."""
+    path, part, size = tmp_path / "sparse", os.urandom(4096), 64 * MIB
+    with path.open("wb") as file:
+        file.truncate(size)
+        for place in places:
+            file.seek(place * MIB)
+            file.write(part)
+    content = path.read_bytes()
+    adopted = run(local.adopt(path, size))
+    assert (adopted.name, adopted.size) == (blake3(content).hexdigest(), size)
+    blob = run(local.local_path(adopted.name))
+    assert blob.read_bytes() == content
+    assert blob.stat().st_blocks * 512 <= MIB
+
+
 @pytest.mark.req("S-08")
 def test_copy_of_a_growing_file_ends_at_its_limit(tmp_path: Path) -> None:
     """A file that grew after it was looked at costs no more room than the limit allows."""

@@ -94,14 +94,17 @@ def _copy(source: IO[bytes], spool: Path, limit: int) -> tuple[AdoptedBlob, Path
 def copy_bytes(source: IO[bytes], target: IO[bytes], limit: int) -> None:
     """Give an empty file the bytes of another: cloned where the file system can, else copied by the kernel, else read.
 
-    BlobTooLargeError past `limit` bytes, however fast the other grows meanwhile; OSError.
+    Holes stay holes: a file takes no more of the disk than it did of the quota of whoever made it. BlobTooLargeError
+    past `limit` bytes, however fast the other grows meanwhile; OSError.
     """
     if not _clone(source.fileno(), target.fileno()):
-        left = limit + 1
-        for count in _copying(source, target, left):
-            left -= count
-            if left <= 0:
-                break
+        size = os.fstat(source.fileno()).st_size
+        for start, end in _data(source.fileno(), min(size, limit + 1)):
+            source.seek(start)
+            target.seek(start)
+            _copy_range(source, target, end - start)
+        # What the other has grown by meanwhile is not copied, and a hole at the end is made here.
+        os.ftruncate(target.fileno(), min(size, limit + 1))
     if os.fstat(target.fileno()).st_size > limit:
         raise BlobTooLargeError(f"more than {limit} bytes")
 
@@ -116,22 +119,33 @@ def _clone(source: int, target: int) -> bool:
     return True
 
 
-def _copying(source: IO[bytes], target: IO[bytes], limit: int) -> Iterator[int]:
-    """Copy at most `limit` bytes, and say after each step how many it has copied."""
-    copied = 0
+def _data(source: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where the bytes of a file are within its first `size`, from and up to; the rest of it are holes."""
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(source, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # the file system does not know its holes
+                yield end, size
+            return  # there is nothing but a hole behind
+        end = min(os.lseek(source, start, os.SEEK_HOLE), size)
+        if start < end:
+            yield start, end
+
+
+def _copy_range(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    """Copy at most `size` bytes from where both files stand."""
+    left = size
     if sys.platform == "linux":
         with suppress(
             OSError
         ):  # from one file system to another, before Linux 5.19; or a full disk, which shows up next
-            while count := os.copy_file_range(source.fileno(), target.fileno(), min(limit - copied, _COPIED_BYTES)):
-                copied += count
-                yield count
-                if copied >= limit:
-                    return
-    while copied < limit and (chunk := source.read(min(limit - copied, _BUFFER_BYTES))):
+            while left and (count := os.copy_file_range(source.fileno(), target.fileno(), min(left, _COPIED_BYTES))):
+                left -= count
+    while left and (chunk := source.read(min(left, _BUFFER_BYTES))):
         write_all(target, chunk)
-        copied += len(chunk)
-        yield len(chunk)
+        left -= len(chunk)
 
 
 def _opened_plain(path: Path, limit: int) -> IO[bytes]:
