@@ -126,7 +126,7 @@ async def ready_jobs(
     nodes = NodeCatalog(
         working.hosts, lambda: base.catalog.current, lambda catalog: _partner_nodes(catalog, base, runs)
     )
-    work = _work(base, working)
+    work = _work(settings, base, working)
     timeout_ms = int(settings.queue_hours * HOUR_MS)
     queue: JobQueue = WorkQueue(work, base.database, working.store, base.clock, base.observe, runs.presence, timeout_ms)
     verbs = _verbs(settings, base, working, nodes, _follow(base, runs, stack))
@@ -302,16 +302,11 @@ def _files(
     )
 
 
-def _work(base: Base, working: _Working) -> JobWork:
+def _work(settings: Settings, base: Base, working: _Working) -> JobWork:
     return JobWork(
-        base.database,
-        working.executor,
-        base.messaging.events,
-        base.clock,
-        base.observe,
-        working.kept_ms,
-        working.documents,
-    )
+        base.database, working.executor, base.messaging.events, base.clock, base.observe, working.kept_ms,
+        working.documents, settings.job_attempts,
+    )  # fmt: skip
 
 
 def _abandoner(base: Base, working: _Working) -> JobAbandoner:

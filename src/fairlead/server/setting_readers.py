@@ -63,6 +63,10 @@ def integer(low: int, high: int) -> Callable[[str], int]:
     return _within(int, "a whole number", low, high)
 
 
+quota: Final = integer(0, 1_000_000_000)
+"""A reader of a number of requests."""
+
+
 def integers(low: int, high: int) -> Callable[[str], tuple[int, ...]]:
     """A reader of whole numbers with commas between them."""
     one = integer(low, high)

@@ -180,17 +180,11 @@ class Settings(IdentitySettings):
     run_places: int = option(10_000, "The most synchronous runs that callers wait for.", readers.integer(1, 10**6))
     run_admissions: int = option(64, "Of them, how many are admitted at a time.", readers.integer(1, 10_000))
     run_wait_seconds: float = option(10.0, "How long such a run may wait for its place.", readers.number(0.01, 600))
-    requests_per_minute: int = option(
-        600, "The requests a workspace may make a minute; 0 means no limit.", readers.integer(0, 1_000_000_000)
-    )
+    requests_per_minute: int = option(600, "The requests of a workspace in a minute; 0 means no limit.", readers.quota)
     reads_per_minute: int = option(
-        6000,
-        "The reads of jobs, their files and nodes that a workspace may make a minute; 0 means no limit.",
-        readers.integer(0, 1_000_000_000),
+        6000, "The reads of jobs, their files and nodes by a workspace in a minute; 0 means no limit.", readers.quota
     )
-    requests_per_day: int = option(
-        100_000, "The requests a workspace may make a day (UTC); 0 means no limit.", readers.integer(0, 1_000_000_000)
-    )
+    requests_per_day: int = option(100_000, "The requests of a workspace a day (UTC); 0 is no limit.", readers.quota)
     asset_limit_mib: int = option(
         1024, "The largest asset of a result that is copied to our storage, in MiB.", readers.integer(1, 65_536)
     )
@@ -241,6 +235,7 @@ class Settings(IdentitySettings):
     engine_extra_hosts: int = option(
         1, "More hosts, for workspaces that have none while others hold all of a server's.", readers.integer(0, 256)
     )
+    job_attempts: int = option(3, "How many servers may die with a job before it fails.", readers.integer(1, 100))
     engine_memory_mib: int = option(
         4096, "The memory an engine host may take, in MiB; 0 means no limit.", readers.integer(0, 16_777_216)
     )

@@ -266,7 +266,7 @@ def _store(caller: JobsCaller) -> Path:
 
 @pytest.mark.req("S-08", "J-14")
 @pytest.mark.parametrize(
-    ("lost", "status", "code"), [("damaged", 500, "upstream_error"), ("missing", 404, "not_found")]
+    ("lost", "status", "code"), [("damaged", 500, "upstream_error"), ("missing", 500, "upstream_error")]
 )
 def test_lost_asset_is_an_error_to_callers_and_to_jobs(caller: JobsCaller, lost: str, status: int, code: str) -> None:
     """Its content is refused in whole and in part, a job that needs it fails and says why, and operators are told."""

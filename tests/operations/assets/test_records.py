@@ -12,7 +12,7 @@ from conftest import Run
 from damage import flip
 from fairlead.domain.assets.faults import AssetFault, AssetFaultError, AssetNotFound, BlobNotFound, ContentBlocked
 from fairlead.domain.assets.records import NewAsset
-from fairlead.domain.faults import FaultError, InternalError, ServiceUnavailable
+from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.asset_references import REFERENCES_MAX
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 from fairlead.domain.jobs.jobs import NewJob
@@ -85,11 +85,16 @@ def test_asset_without_its_bytes_is_not_sent(room: Room, run: Run) -> None:
         assert await room.assets.find_whole(ME, asset.id) == asset
         (file,) = room.lying()
         file.unlink()
-        assert await fault_of(room.assets.find_whole(ME, asset.id)) == AssetNotFound()
+        with pytest.raises(FaultError) as lost:
+            await room.assets.find_whole(ME, asset.id)
         file.write_bytes(b"half")
         with pytest.raises(FaultError) as damaged:
             await room.assets.find_whole(ME, asset.id)
-        assert isinstance(damaged.value.fault, InternalError)
+        words = [getattr(error.value.fault, "detail", "") for error in (lost, damaged)]
+        assert [word.partition(".")[0] for word in words] == [
+            "The stored bytes are lost",
+            "The stored bytes are damaged, and are not sent",
+        ]
 
     run(check())
 

@@ -373,7 +373,7 @@ async def expect_fault(setup: AssetSetup, link: str, fault: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "fault"),
     [
-        (Path.unlink, RequestNotFound()),
+        (Path.unlink, InternalError()),
         (lambda path: path.write_bytes(b"half"), InternalError()),
         (flip, InternalError()),
     ],
@@ -382,7 +382,7 @@ async def expect_fault(setup: AssetSetup, link: str, fault: Any) -> None:
 def test_lost_blob_is_a_fault_until_it_is_copied_again(
     setup: AssetSetup, damage: Callable[[Path], Any], fault: Any, run: Run
 ) -> None:
-    """A blob that is gone is not found, a damaged one is an error; another copy of the same bytes mends both."""
+    """A blob that is gone or damaged is an error, not an asset that never was; another copy of its bytes mends both."""
     setup.partner.script("/a", reply(200, PNG))
     answer = {"data": [{"url": f"{setup.partner.url}/a"}]}
 

@@ -37,7 +37,7 @@ from fairlead.operations.jobs.callbacks import CheckCallbacks
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.jobs.store import REFUSAL
-from fairlead.operations.jobs.work import ATTEMPTS_MAX, JobQueue, JobWork
+from fairlead.operations.jobs.work import JobQueue, JobWork
 from fairlead.operations.work.places import Places
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.queue import WorkQueue
@@ -60,6 +60,7 @@ from waiting import until
 Work = Callable[[HostCallbacks], Awaitable[Ending]]
 JOB: Final = "job-1"
 DONE: Final = Succeeded()
+_ATTEMPTS: Final = 2
 
 
 class Hosts:
@@ -105,7 +106,7 @@ class Site:
         )  # fmt: skip
         presence = ServerPresence(database, cabinet.clock, self.seen.append, server_id, alone=True, silent_ms=1)
         documents = StoredDocuments(cabinet.blobs, self.seen.append)
-        work = JobWork(database, self.executor, event_hub, cabinet.clock, self.seen.append, 1000, documents)
+        work = JobWork(database, self.executor, event_hub, cabinet.clock, self.seen.append, 1000, documents, _ATTEMPTS)
         self.queue: JobQueue = WorkQueue(
             work, database, self.store, cabinet.clock, self.seen.append, presence, timeout_ms=10**9
         )
@@ -408,7 +409,7 @@ def test_job_that_outlives_many_stops_of_its_server_is_executed_to_its_end(
         await site.begin()
         await site.executor.drain(0)
 
-    for number in range(1, ATTEMPTS_MAX + 2):
+    for number in range(1, _ATTEMPTS + 2):
         run(stop(start()))
         assert attempts(books) == {"state": "released", "attempt": number, "handed_back": number}
     last = start()
@@ -421,17 +422,24 @@ def test_job_that_outlives_many_stops_of_its_server_is_executed_to_its_end(
     assert run(last.wait_for_end()).state == "succeeded"
 
 
+@pytest.mark.parametrize(("crashes", "is_executed"), [(_ATTEMPTS - 1, True), (_ATTEMPTS, False)])
 def test_job_whose_servers_fell_silent_too_often_is_not_executed_again(
-    start: Callable[..., Site], books: Books, run: Run
+    start: Callable[..., Site], books: Books, run: Run, crashes: int, *, is_executed: bool
 ) -> None:
-    """Stops in good order among them change nothing."""
+    """As often as the setting allows it is executed again; stops in good order among them change nothing."""
     books.sql(
         "UPDATE jobs SET attempt = :attempt, handed_back = 2, server_id = NULL, state = 'released'",
-        attempt=ATTEMPTS_MAX + 2,
+        attempt=crashes + 2,
     )
     site = start()
+
+    async def work(_: HostCallbacks) -> Ending:
+        return DONE
+
+    site.hosts.work = work
     run(site.begin())
-    assert run(site.wait_for_end()).exception_type == "EngineCrashError"
+    ended = run(site.wait_for_end())
+    assert ended.state == "succeeded" if is_executed else ended.exception_type == "EngineCrashError"
 
 
 @pytest.mark.req("S-02", "C-12")

@@ -36,8 +36,7 @@ from fairlead.domain.jobs.jobs import NewJob
 from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.files import FileLinks, Intake, WorkflowFiles, check_new
-from fairlead.operations.assets.results import damaged_fault
-from fairlead.operations.assets.shared_store import unreadable_fault
+from fairlead.operations.assets.shared_store import damaged_fault, lost_fault, unreadable_fault
 from fairlead.storage.accounts.storage_usage import StorageFullError
 from fairlead.storage.assets.files import NoNameLeftError, WorkflowFile, find_content
 from fairlead.storage.assets.records import add_asset, add_asset_of, delete_asset, find_assets
@@ -144,7 +143,7 @@ class Assets:
         try:
             await (self._blobs.verify if self._verifies else self._blobs.check)(asset.blob, asset.size)
         except BlobMissingError as error:
-            raise AssetFaultError(AssetNotFound()) from error
+            raise FaultError(lost_fault()) from error
         except BlobDamagedError as error:
             raise FaultError(damaged_fault()) from error
         except BlobsUnavailableError as error:

@@ -12,7 +12,7 @@ from fairlead.clock import Clock, new_id
 from fairlead.domain.assets.links import exchange_links, links_in
 from fairlead.domain.assets.media_types import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.catalog.models import Assets
-from fairlead.domain.faults import FaultError, Forbidden, InternalError, RequestNotFound, ServiceUnavailable
+from fairlead.domain.faults import FaultError, Forbidden, RequestNotFound, ServiceUnavailable
 from fairlead.domain.pointers import Pointer
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import LinkParts, LinkRefusedError, Links
@@ -24,7 +24,7 @@ from fairlead.observing.observations import (
     Observer,
     UnexpectedError,
 )
-from fairlead.operations.assets.shared_store import unreadable_fault
+from fairlead.operations.assets.shared_store import damaged_fault, lost_fault, unreadable_fault
 from fairlead.storage.assets.results import Asset, delete_expired, find_asset, insert_assets, named_blobs
 from fairlead.storage.blobs.store import (
     FAN_OUT,
@@ -486,14 +486,9 @@ def _translate_errors() -> Iterator[None]:
     except BlobsUnavailableError as error:
         raise FaultError(unreadable_fault(error, "The asset cannot be read right now.")) from error
     except BlobMissingError as error:
-        raise FaultError(RequestNotFound()) from error
+        raise FaultError(lost_fault()) from error
     except BlobDamagedError as error:
         raise FaultError(damaged_fault()) from error
-
-
-def damaged_fault() -> InternalError:
-    """The message for stored bytes that differ from those that were stored."""
-    return InternalError("The stored bytes are damaged, and are not sent. The server's operator is told.")
 
 
 def _away() -> ServiceUnavailable:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from fairlead.clock import Clock, new_id
-from fairlead.domain.faults import ServiceUnavailable
+from fairlead.domain.faults import InternalError, ServiceUnavailable
 from fairlead.observing.blobs import BlobStoreProven, BlobStoreUnproven
 from fairlead.observing.observations import Observer
 from fairlead.storage.blobs.errors import BlobsUnavailableError, StoreUnprovenError
@@ -171,3 +171,13 @@ async def adopt_store(database: Database, blobs: MarkedBlobs, clock: Clock, *, f
 def unreadable_fault(error: BlobsUnavailableError, otherwise: str) -> ServiceUnavailable:
     """The message for stored bytes that cannot be read now; `otherwise` unless this server has another store."""
     return ServiceUnavailable(_ELSEWHERE if isinstance(error, StoreUnprovenError) else otherwise)
+
+
+def lost_fault() -> InternalError:
+    """The message for stored bytes that are gone though a row still names them: not found would hide the loss."""
+    return InternalError("The stored bytes are lost. The server's operator is told.")
+
+
+def damaged_fault() -> InternalError:
+    """The message for stored bytes that differ from those that were stored."""
+    return InternalError("The stored bytes are damaged, and are not sent. The server's operator is told.")

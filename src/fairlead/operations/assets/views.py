@@ -21,8 +21,8 @@ from fairlead.domain.jobs.faults import BadFile, EngineUnavailable, FileNotFound
 from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.operations.assets.files import FileLinks, Intake, SavedName, WorkflowFiles, check_new
-from fairlead.operations.assets.results import ServedAsset, damaged_fault
-from fairlead.operations.assets.shared_store import unreadable_fault
+from fairlead.operations.assets.results import ServedAsset
+from fairlead.operations.assets.shared_store import damaged_fault, lost_fault, unreadable_fault
 from fairlead.storage.assets.files import WorkflowFile
 from fairlead.storage.blobs.store import (
     AdoptedBlob,
@@ -126,7 +126,7 @@ class FileViews:
         check_new(name, kind)
         file = await self._file(caller, original.filename, original.kind)
         sent = await drawn.store()
-        other = await self._local(sent.name, name)
+        other = await self._local(sent.name)
         made, _ = await self._make(caller.workspace_id, file, Rendering("rgb"), mask=other)
         return await self._files.save(caller.workspace_id, made, name, kind, overwrite=overwrite)
 
@@ -149,7 +149,7 @@ class FileViews:
 
     async def _check(self, file: WorkflowFile) -> None:
         """Refuse what cannot be sent whole, before the first byte is sent."""
-        with _word_faults(file.name):
+        with _word_faults():
             await self._blobs.check(file.blob, file.size)
 
     async def _make_picture(
@@ -181,7 +181,7 @@ class FileViews:
     async def _make(
         self, workspace_id: str, file: WorkflowFile, rendering: Rendering, *, mask: Path | None = None
     ) -> tuple[AdoptedBlob, str]:
-        original = await self._local(file.blob, file.name)
+        original = await self._local(file.blob)
         target = self._scratch / new_id()
         order = Render(
             how=rendering.how if mask is None else "mask",
@@ -206,17 +206,17 @@ class FileViews:
         finally:
             await asyncio.to_thread(target.unlink, missing_ok=True)
 
-    async def _local(self, blob: str, name: str) -> Path:
-        with _word_faults(name):
+    async def _local(self, blob: str) -> Path:
+        with _word_faults():
             return await self._blobs.local_path(blob)
 
 
 @contextmanager
-def _word_faults(name: str) -> Iterator[None]:
+def _word_faults() -> Iterator[None]:
     try:
         yield
     except BlobMissingError as error:
-        raise JobFaultError(FileNotFound(name)) from error
+        raise FaultError(lost_fault()) from error
     except BlobDamagedError as error:
         raise FaultError(damaged_fault()) from error
     except BlobsUnavailableError as error:

@@ -27,7 +27,6 @@ from fairlead.storage.work.table import OwnedWork, WorkTable
 JobQueue: TypeAlias = WorkQueue[JobCancel | TakeOver, JobExecution]
 
 _FORGOTTEN_AT_ONCE: Final = 200
-ATTEMPTS_MAX: Final = 3
 WAITED_TOO_LONG: Final = Failed(
     Failure(Place("", ""), "", TIMEOUT, "The job has waited too long and was never executed.", [], {}, [])
 )
@@ -36,7 +35,7 @@ WAITED_TOO_LONG: Final = Failed(
 class JobWork(msgspec.Struct, frozen=True):
     """Handles jobs that wait, and those of silent servers. Ended ones are kept for `kept_ms`.
 
-    `documents` has the large workflows.
+    `documents` has the large workflows. A job whose servers have died `attempts` times is given up.
     """
 
     noun: ClassVar[str] = "jobs"
@@ -49,6 +48,7 @@ class JobWork(msgspec.Struct, frozen=True):
     observe: Observer
     kept_ms: int
     documents: StoredDocuments
+    attempts: int
 
     def ids_here(self) -> Collection[str]:
         """The jobs that are executed here."""
@@ -120,7 +120,7 @@ class JobWork(msgspec.Struct, frozen=True):
                 attempt=claimed.attempt,
                 events=claimed.events,
                 started_at=claim.at,
-                start_blocker=_start_blocker(claimed),
+                start_blocker=self._start_blocker(claimed),
             )
         try:
             found, packs = await self.database.read(lambda c: jobs.find_claimed(c, claim.workspace_id, claim.id))
@@ -142,7 +142,7 @@ class JobWork(msgspec.Struct, frozen=True):
             started_at=claim.at,
             partner_key_id=found.partner_key_id,
             events=claimed.events,
-            start_blocker=_start_blocker(claimed) if found.workflow is not None else INTERNAL,
+            start_blocker=self._start_blocker(claimed) if found.workflow is not None else INTERNAL,
             packs=packs,
         )
 
@@ -155,9 +155,8 @@ class JobWork(msgspec.Struct, frozen=True):
         except FaultError:
             return None
 
-
-def _start_blocker(claimed: Claimed) -> str | None:
-    """Why a claimed job is not to be executed. One whose servers died again and again may be what kills them."""
-    if claimed.is_inactive:
-        return INACTIVE_SUBSCRIPTION
-    return CRASH if claimed.crashes >= ATTEMPTS_MAX else None
+    def _start_blocker(self, claimed: Claimed) -> str | None:
+        """Why a claimed job is not to be executed. One whose servers died again and again may be what kills them."""
+        if claimed.is_inactive:
+            return INACTIVE_SUBSCRIPTION
+        return CRASH if claimed.crashes >= self.attempts else None

@@ -8,8 +8,7 @@ from fairlead.domain.faults import Fault, FaultError, RequestNotFound
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.replays import read_fault, write_fault
-from fairlead.operations.assets.results import damaged_fault
-from fairlead.operations.assets.shared_store import unreadable_fault
+from fairlead.operations.assets.shared_store import damaged_fault, unreadable_fault
 from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 
 INLINE_MAX: Final = 64 * 1024
