@@ -11,9 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cut_commits import cutting
 from databases import Postgres, running_postgres
 from end_to_end.test_workflows import ENV as JOBS
-from end_to_end.workflow_clients import Graph, WorkflowClient, node
+from end_to_end.workflow_clients import Graph, WorkflowClient, graph_showing, node
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
 from servers import Server, serving, wait_until
 
@@ -162,6 +163,30 @@ def test_jobs_outlive_restarts_of_postgresql(own_postgres: Postgres, tmp_path: P
         assert [client.wait_for_end(job)["status"] for job in jobs] == ["completed"] * 4
         assert sorted(row["kind"] for row in server.ledger()) == ["hold"] * 4 + ["post"] * 4
         client.http.close()
+
+
+@pytest.mark.req("T-07")
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.single_server("it stands between one server and its database")
+def test_submission_whose_commit_broke_off_is_one_job(own_postgres: Postgres, tmp_path: Path, is_written: bool) -> None:  # noqa: FBT001 -- a parameter
+    """Whether the database has it or not: its caller gets the job, which is executed once."""
+    name = own_postgres.create()
+    with cutting(own_postgres.port, b"under-its-commit", is_written=is_written) as between:
+        url = own_postgres.url(name).replace(f":{own_postgres.port}/", f":{between.port}/")
+        with serving(tmp_path / "data", database=url, env=JOBS) as server:
+            document = {"workflow": _sum(), "metadata": {"note": "under-its-commit"}}
+            taken = server.client.post("/api/v2/jobs", json=document)
+            assert (taken.status_code, between.cuts) == (201, 1), taken.text
+            wait_until(lambda: _status(server, taken.json()["id"]) == "succeeded", "the end of the job")
+            assert [one["id"] for one in server.client.get("/api/v2/jobs").json()["jobs"]] == [taken.json()["id"]]
+
+
+def _sum() -> Graph:
+    return graph_showing("PrimitiveInt", value=7)
+
+
+def _status(server: Server, job_id: str) -> str:
+    return str(server.client.get(f"/api/v2/jobs/{job_id}").json()["status"])
 
 
 def _slow_picture(seed: int) -> Graph:

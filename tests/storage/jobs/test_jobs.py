@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -125,6 +126,21 @@ def test_server_with_room_claims_a_job_with_its_submission(books: Books) -> None
     assert verdicts(books, submission("a", server_id=SERVER)) == [Submitted(1, JobState.RUNNING)]
     (row,) = books.rows("SELECT state, attempt, server_id, started_at FROM jobs")
     assert row == {"state": "running", "attempt": 1, "server_id": SERVER, "started_at": NOW}
+
+
+@pytest.mark.req("T-07")
+def test_submission_that_is_repeated_is_one_job(books: Books) -> None:
+    """Nobody knows whether a COMMIT that broke off was written: its job is the one that it made, or is made now."""
+    first, second = (submission(name, server_id=SERVER, idempotency_id=f"key of {name}") for name in ("one", "two"))
+    (made,) = write(books, first).verdicts
+    assert isinstance(made, Submitted)
+    again = [msgspec.structs.replace(one, is_repeated=True) for one in (first, second)]
+    known, new = write(books, *again).verdicts
+    assert known == made
+    assert isinstance(new, Submitted)
+    assert new.number == made.number + 1
+    write(books, take_over("one"))
+    assert write(books, again[0]).verdicts == [Submitted(made.number, JobState.RELEASED)]
 
 
 @pytest.mark.req("C-13")

@@ -34,7 +34,7 @@ class Submission(msgspec.Struct, frozen=True):
     the job was sent to a deployment, which must still take jobs. `job_id` is new; no job of the workspace may be known
     by the `chosen_id`. A workspace that has no room left below its `storage` limits submits none. `workflow` and
     `extra` are deflated; where they are large, both are empty objects, and `documents` is the blob that holds them. The
-    servers of its `pool` execute it.
+    servers of its `pool` execute it. One that `is_repeated` may have been written before, which then stands.
     """
 
     job_id: str
@@ -57,6 +57,7 @@ class Submission(msgspec.Struct, frozen=True):
     storage: StorageLimits = UNLIMITED
     documents: JobDocuments | None = None
     pool: str = DEFAULT_POOL
+    is_repeated: bool = False
 
 
 class JobProgress(msgspec.Struct, frozen=True):

@@ -44,6 +44,7 @@ from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.store import JobStore, keep_documents
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.stored_documents import StoredDocuments
+from fairlead.storage.db.database import DatabaseUnavailableError
 from fairlead.storage.jobs.jobs import deflate, deflate_in_thread
 
 _NO_ERRORS: Final = b"{}"
@@ -177,6 +178,15 @@ class Submitter:
             raise FaultError(InsufficientCredits(available=0))
         return payer
 
+    async def _write(self, submission: Submission) -> object:
+        """Write it; once more where its COMMIT broke off, as in a failover, which leaves it written or not."""
+        try:
+            return await self._store.write(submission)
+        except FaultError as error:
+            if not _is_uncertain(error):
+                raise
+        return await self._store.write(msgspec.structs.replace(submission, is_repeated=True))
+
     async def _record(self, submission: Submission, reservation: Reservation | None) -> Submitted:
         """Make a job durable; a place that was reserved for it is given back unless it takes it.
 
@@ -184,7 +194,7 @@ class Submitter:
         """
         verdict: object = None
         try:
-            verdict = await self._store.write(submission)
+            verdict = await self._write(submission)
         finally:
             takes_place = isinstance(verdict, Submitted) and verdict.state is JobState.RUNNING
             if reservation is not None and not takes_place:
@@ -200,6 +210,10 @@ class Submitter:
                 raise DeploymentFaultError(verdict)
             case _:
                 raise AssertionError(verdict)
+
+
+def _is_uncertain(error: FaultError) -> bool:
+    return isinstance(error.__cause__, DatabaseUnavailableError) and error.__cause__.is_uncertain
 
 
 def _invalid(error: bytes, node_errors: bytes, callbacks: CheckCallbacks) -> InvalidWorkflow:

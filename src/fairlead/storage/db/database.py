@@ -19,10 +19,12 @@ class DatabaseUnavailableError(Exception):
     """The database is locked, full, gone or unreachable. Worth trying again.
 
     `is_repeatable`: its server could not be reached, hung up before it was asked to commit, or ended the transaction
-    itself in favour of another. So nothing was written.
+    itself in favour of another. So nothing was written. `is_uncertain`: the server was asked to commit it and has not
+    answered, so that nobody knows.
     """
 
     is_repeatable = False
+    is_uncertain = False
 
 
 def ignore_time(_seconds: float) -> None:

@@ -111,6 +111,7 @@ class PostgresDatabase:
                 is_undone = not is_committing and (is_broken or _gave_way(error))
                 is_unbegun = not is_begun and self._is_away
                 raised.is_repeatable = is_undone or is_unbegun or _was_abandoned(error)
+                raised.is_uncertain = is_committing and not raised.is_repeatable
             raise raised from error
         return result
 

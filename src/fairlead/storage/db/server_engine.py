@@ -57,11 +57,19 @@ def make_engine(
 
 
 async def connect(engine: "AsyncEngine") -> "tuple[AsyncConnection, Any]":
-    """Open a connection that is in no transaction; with that of asyncpg beneath it. Raises what the driver raises."""
+    """Open a connection that is in no transaction; with that of asyncpg beneath it.
+
+    Raises what the driver raises; ConnectionError where a pooler has ended it meanwhile.
+    """
     connection = await engine.connect()
     driver: Any = (await connection.get_raw_connection()).driver_connection
     if driver.is_in_transaction():  # that of _Hosts
-        await driver.execute("COMMIT")
+        try:
+            await driver.execute("COMMIT")
+        except Exception as error:
+            await connection.invalidate()
+            await connection.close()
+            raise ConnectionError(str(error)) from error
     return connection, driver
 
 

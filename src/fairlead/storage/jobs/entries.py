@@ -103,6 +103,7 @@ class _LockedJob(LockedWork):
     chosen_id: str | None = None
     handed_back: int = 0
     pool: str = DEFAULT_POOL
+    number: int = 0
     events: int = 0
 
     @property
@@ -168,7 +169,8 @@ def _look_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     owners = sorted({entry.workspace_id for entry in entries})
     slots = {row[0]: _Slots(*row[1:]) for row in _LOCK_WORKSPACES.run(connection, owners)}
     claimed = sorted({entry.id for entry in entries if isinstance(entry, Claim)})
-    ids = sorted({_id_of(entry) for entry in entries if not isinstance(entry, Release | Submission)})
+    repeated = {entry.job_id for entry in entries if isinstance(entry, Submission) and entry.is_repeated}
+    ids = sorted(repeated | {_id_of(entry) for entry in entries if not isinstance(entry, Release | Submission)})
     rows = {row[0]: _LockedJob(*row) for row in _ROWS.lock(connection, ids)}
     for job_id, number in _LAST_EVENTS.run(connection, claimed):
         if job_id in rows:
@@ -221,6 +223,8 @@ def _apply_to(batch: _Batch, entry: _OfAJob, row: _LockedJob) -> JobVerdict:
 
 def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     slots = batch.slots[entry.workspace_id]
+    if entry.is_repeated and (found := batch.rows.get(entry.job_id)) is not None:
+        return _submitted_before(entry, found)
     if (refusal := _refuse(batch, entry, slots)) is not None:
         return refusal
     has_slot = slots.has_room
@@ -255,6 +259,17 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
         batch.used_keys.add(entry.idempotency_id)
         batch.keys.append((entry.idempotency_id, entry.job_id, entry.idempotency_until))
     return Submitted(slots.last, state)
+
+
+def _submitted_before(entry: Submission, row: _LockedJob) -> Submitted:
+    """The verdict on a submission whose COMMIT broke off, and that was written.
+
+    What another server has, or has ended, is no longer for the one that took the submission: as if it had to wait.
+    """
+    is_its_own = row.state == JobState.RUNNING and (row.server_id, row.attempt) == (entry.server_id, 1)
+    return Submitted(
+        row.number, JobState(row.state) if is_its_own or row.state == JobState.PARKED else JobState.RELEASED
+    )
 
 
 def _refuse(batch: _Batch, entry: Submission, slots: _Slots) -> JobFault | StorageFull | DeploymentFault | None:
@@ -405,7 +420,7 @@ _ROWS: Final = WorkRows(
     parked=in_state(jobs, LIVE),
     claimed=advance(JobState.RELEASED, JobTransition.CLAIM),
     taken_over={state: advance(state, JobTransition.TAKE_OVER) for state in states_before(JobTransition.TAKE_OVER)},
-    more=(jobs.c.chosen_id, jobs.c.handed_back, jobs.c.pool),
+    more=(jobs.c.chosen_id, jobs.c.handed_back, jobs.c.pool, jobs.c.number),
     updated_at=jobs.c.updated_at,
 )
 _SHARE_DEPLOYMENTS: Final = PreparedLookup(
