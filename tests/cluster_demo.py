@@ -1,17 +1,19 @@
 """Runs an installation of many processes under load, disturbs it, and proves that nothing was lost or charged twice.
 
-Three servers, two workers, PostgreSQL, a NATS server and an S3 store run on this machine, behind a load balancer.
+Three servers, two workers, PostgreSQL, a NATS server and an S3 store run on this machine, behind the HAProxy of
+deploy/compose.
 Callers submit synchronous runs, queued runs and jobs, and repeat what failed under its idempotency key. Meanwhile a
 server and a worker are killed, a server is frozen, PostgreSQL and NATS are restarted, and every process is replaced.
 Then what callers gave up is asked for once more under its key: on a slow machine that says nothing of the installation.
-The status is 0 only when nothing was lost, doubled or charged wrongly, and nobody was answered with 500.
+The status is 0 only when nothing was lost, doubled or charged wrongly, and nobody was answered with 500; while the
+database is away for longer than servers wait for it, that is how the jobs API says so.
 """
 
 import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +26,7 @@ from cluster.installation import PRICE, Installation, api_key, install
 from cluster.load import PATIENCE_SECONDS, Tally, ask_again, calling
 from cluster.scenario import ROLL, Scenario, Takeover
 from fairlead.cli.output import print_table
+from haproxy import haproxy_program
 from nats_servers import running_nats
 from reaper import watch_this_run
 from s3_store import running_store
@@ -42,13 +45,16 @@ class Report(msgspec.Struct, frozen=True):
     mischarged: int
     failures: Sequence[tuple[str, str, str, int]]
     takeovers: Sequence[Takeover]
+    long_outages: Collection[str]
     audit: dict[str, Any]
     bugs: Sequence[str]
 
     @property
     def is_well(self) -> bool:
         """Whether the installation kept what it promises."""
-        answered_500 = [cause for _, _, cause, _ in self.failures if cause.startswith("500")]
+        answered_500 = [
+            cause for phase, _, cause, _ in self.failures if cause.startswith("500") and phase not in self.long_outages
+        ]
         broken = [self.lost, self.doubled, self.mischarged, answered_500, self.bugs]
         return not any(broken) and bool(self.audit["clean"])
 
@@ -61,6 +67,8 @@ def main() -> int:
     patience = f"seconds after which a caller gives up (default {PATIENCE_SECONDS:.0f})"
     parser.add_argument("--patience", type=float, default=PATIENCE_SECONDS, help=patience)
     options = parser.parse_args()
+    if haproxy_program() is None:
+        parser.error("HAProxy is not installed: it is in Debian's package haproxy")
     watch_this_run()
     report = demonstrate(options.callers, options.calm, options.patience)
     print_report(report)
@@ -112,6 +120,7 @@ def _report(installation: Installation, tally: Tally, scenario: Scenario, given_
         mischarged=len(wrong) + max(0, results - paid),
         failures=tally.failures(),
         takeovers=scenario.takeovers,
+        long_outages=scenario.long_outages,
         audit=installation.cli("audit", "--json"),
         bugs=[
             line

@@ -85,9 +85,14 @@ def shipped_file(port: int, servers: Sequence[int]) -> str:
     return text + "".join(f"    server {_name(one)} {ADDRESS}:{one}\n" for one in servers)
 
 
+def haproxy_program() -> str | None:
+    """Return the program, where it is installed."""
+    return shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+
+
 def find_haproxy() -> str:
     """Return the program; without it the test is skipped."""
-    program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    program = haproxy_program()
     if program is None:
         pytest.skip("haproxy is not installed: it is in Debian's package haproxy")
     return program

@@ -49,14 +49,14 @@ class ManyServers:
         """Start two servers and a worker; ServerFailedError where one ends instead."""
         database = self._database(order)
         with ExitStack() as undone:
-            balancer = Balancer(per_request=True)
+            balancer = Balancer()
             undone.callback(balancer.stop)
             env = self._settings(order, balancer)
             processes, ready = _start(replace(order, database=database, env=env, arguments=()), undone)
             undone.pop_all()
         urls = [one["url"] for one in ready]
         for url in urls[:2]:
-            balancer.add(int(url.rpartition(":")[2]), is_watched=False)
+            balancer.add(int(url.rpartition(":")[2]))
         key = ready[0]["first_key"]
         return Installation(processes, balancer.url, key, urls, database, store_settings(env), close=balancer.stop)
 

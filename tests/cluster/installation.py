@@ -16,18 +16,23 @@ from typing import IO, Any, Final, TypeVar
 import msgspec
 from sqlalchemy import Connection, func, select
 
-from cluster.balancer import Balancer, balancing
 from databases import Postgres, running_postgres
 from fairlead.storage.db.tables import jobs, ledger_entries, runs, servers
 from fake_partner import SECRET, CatalogFolder, FakePartner, Request, reply_json, running_partner
-from servers import COMMAND, command, environment
+from haproxy import ADDRESS, Haproxy, running_haproxy
+from ports import free_ports
+from servers import COMMAND, command, environment, wait_until
 
 T = TypeVar("T")
 
 PRICE: Final = "0.01"
 SILENT_SECONDS: Final = 5
 _STOP_SECONDS: Final = 90.0
-_DRAIN_PAUSE_SECONDS: Final = 1
+DATABASE_WAIT_SECONDS: Final = 10.0
+_DRAIN_PAUSE_SECONDS: Final = 5
+"""As in deploy/compose: longer than the balancer needs to notice."""
+_SERVERS_MAX: Final = 8
+"""How many servers are started in all: the balancer knows where each of them will be."""
 _TASK_SECONDS: Final = 0.5
 _CREDIT: Final = "100000"
 
@@ -141,16 +146,15 @@ class Installation(msgspec.Struct):
     postgres: Postgres
     database: str
     partner: CountingPartner
-    balancer: Balancer
+    balancer: Haproxy
+    ports: list[int]
     env: dict[str, str]
     members: dict[str, Member] = msgspec.field(default_factory=dict)
     ended: list[Member] = msgspec.field(default_factory=list)
 
     def start_server(self, name: str) -> Member:
         """Start a server behind the balancer."""
-        member = self._start(name, ["serve", "--port", "0"])
-        self.balancer.add(member.port)
-        return member
+        return self._start(name, ["serve", "--port", str(self.ports.pop())])
 
     def start_worker(self, name: str) -> Member:
         """Start a worker without an API."""
@@ -160,8 +164,6 @@ class Installation(msgspec.Struct):
         """Take note that a member has ended."""
         del self.members[member.name]
         self.ended.append(member)
-        if member.is_server:
-            self.balancer.remove(member.port)
 
     def cli(self, *arguments: str) -> Any:
         """Run a command on the installation's database."""
@@ -223,7 +225,9 @@ def install(folder: Path, settings: Mapping[str, str]) -> Iterator[Installation]
     with ExitStack() as stack:
         postgres = stack.enter_context(running_postgres())
         partner = stack.enter_context(running_partner())
-        balancer = stack.enter_context(balancing())
+        ports = list(free_ports(_SERVERS_MAX))
+        balancer = stack.enter_context(running_haproxy(folder, ports))
+        wait_until(lambda: not any(map(balancer.is_ready, ports)), "the balancer to know that there is no server yet")
         catalog = CatalogFolder(folder / "catalog")
         catalog.add_provider(partner.url, give_up_after=600)
         catalog.add_model("fake/task-1", "task", price=PRICE)
@@ -235,6 +239,8 @@ def install(folder: Path, settings: Mapping[str, str]) -> Iterator[Installation]
                 "FAIRLEAD_SECRET_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
                 "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
                 "FAIRLEAD_PUBLIC_BASE_URL": balancer.url,
+                "FAIRLEAD_TRUSTED_PROXIES": ADDRESS,
+                "FAIRLEAD_DATABASE_WAIT_SECONDS": f"{DATABASE_WAIT_SECONDS:g}",
                 "FAIRLEAD_SILENT_SERVER_SECONDS": str(SILENT_SECONDS),
                 "FAIRLEAD_DRAIN_PAUSE_SECONDS": str(_DRAIN_PAUSE_SECONDS),
                 "FAIRLEAD_LOCAL_PARTNER": "false",
@@ -244,7 +250,7 @@ def install(folder: Path, settings: Mapping[str, str]) -> Iterator[Installation]
                 **settings,
             }
         )
-        installation = Installation(folder, postgres, database, CountingPartner(partner), balancer, env)
+        installation = Installation(folder, postgres, database, CountingPartner(partner), balancer, ports, env)
         try:
             yield installation
         finally:

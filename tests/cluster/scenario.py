@@ -8,7 +8,7 @@ from typing import Final
 import click
 import msgspec
 
-from cluster.installation import SILENT_SECONDS, Installation, Member
+from cluster.installation import DATABASE_WAIT_SECONDS, SILENT_SECONDS, Installation, Member
 from cluster.load import Tally
 from servers import wait_until
 
@@ -35,6 +35,8 @@ class Scenario:
         self._messenger = messenger
         self._calm = calm
         self.takeovers: list[Takeover] = []
+        self.long_outages = set[str]()
+        """The phases in which the database was away for longer than servers wait for it."""
 
     def play(self) -> None:
         """Play the whole of it."""
@@ -47,9 +49,7 @@ class Scenario:
         with self._phase("server frozen"):
             self._freeze("server-2")
         with self._phase("PostgreSQL restarted"):
-            self._installation.postgres.stop()
-            time.sleep(_OUTAGE_SECONDS)
-            self._installation.postgres.start()
+            self._restart_postgres()
         with self._phase("messenger restarted"):
             self._messenger()
         with self._phase(ROLL):
@@ -88,6 +88,14 @@ class Scenario:
             member.thaw()
         wait_until(lambda: self._installation.balancer.is_ready(member.port), "the frozen server to be ready again")
 
+    def _restart_postgres(self) -> None:
+        began = time.monotonic()
+        self._installation.postgres.stop()
+        time.sleep(_OUTAGE_SECONDS)
+        self._installation.postgres.start()
+        if time.monotonic() - began > DATABASE_WAIT_SECONDS:
+            self.long_outages.add(self._tally.phase)
+
     def _await_takeover(self, member: Member, owned: int, began: float) -> None:
         wait_until(
             lambda: self._installation.count_owned_by(member) == 0, "the takeover", _TAKEOVER_SECONDS_MAX, pause=0.1
@@ -98,7 +106,7 @@ class Scenario:
         """Start a member's successor, then stop it as an operator does."""
         start = self._installation.start_server if member.is_server else self._installation.start_worker
         successor = start(f"{member.name}-rolled")
-        if member.is_server:
+        if successor.is_server:
             wait_until(lambda: self._installation.balancer.is_ready(successor.port), "the successor to be ready")
         status = member.stop()
         self._installation.note_end(member)
