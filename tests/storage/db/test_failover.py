@@ -113,6 +113,25 @@ def test_writes_through_pgbouncer_wait_until_it_leads_to_the_new_primary(
 
 
 @pytest.mark.req("T-07")
+def test_connections_to_a_server_that_is_cut_off_are_left_at_once(pair: PostgresPair, run: Run) -> None:
+    """Nobody says goodbye to each of them, which would take two seconds a connection."""
+
+    async def write_after() -> list[str]:
+        database = open_database(pair.url)
+        await _announce_many(database, "before")
+        await asyncio.to_thread(pair.wait_until_followed, _names)
+        await asyncio.to_thread(pair.primary.freeze)
+        await asyncio.to_thread(pair.standby.promote)
+        async with asyncio.timeout(limit(20.0)):
+            await WaitingDatabase(database, _WAIT_SECONDS).write(lambda c: _announce(c, "after"))
+        found = await database.read(_names)
+        await database.close()
+        return found
+
+    assert "after" in run(write_after())
+
+
+@pytest.mark.req("T-07")
 def test_reads_go_on_where_nothing_can_be_written(pair: PostgresPair, run: Run) -> None:
     """Only a write is refused, as one that can be repeated; it leaves nothing in the way of the next one."""
 

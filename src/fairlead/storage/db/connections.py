@@ -65,7 +65,7 @@ class Connections:
                 if kept.is_usable and not (is_spoiled or is_stale or self._is_closed):
                     self._idle.append(kept)
                 else:
-                    await _drop(kept)
+                    await self._drop(kept)
         finally:
             self._places.release()
 
@@ -95,11 +95,12 @@ class Connections:
             kept = self._idle.pop()
             if kept.is_usable and kept.renewals == self._renewals:
                 return kept
-            await _drop(kept)  # since it was used last: PostgreSQL was restarted, or all were renewed
+            await self._drop(kept)  # since it was used last: PostgreSQL was restarted, or all were renewed
         renewals = self._renewals
         return KeptConnection(*await connect(self._engine), renewals)
 
-
-async def _drop(kept: KeptConnection) -> None:
-    await kept.connection.invalidate()
-    await kept.connection.close()
+    async def _drop(self, kept: KeptConnection) -> None:
+        if kept.renewals != self._renewals:
+            kept.driver.terminate()  # whoever does not answer would be waited for, one connection after the other
+        await kept.connection.invalidate()
+        await kept.connection.close()
