@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -62,12 +62,11 @@ class Haproxy:
         """Wait until it takes connections; NoHaproxyError."""
         end = time.monotonic() + limit(_START_SECONDS)
         while self._process.poll() is None and time.monotonic() < end:
-            try:
+            with suppress(OSError):
                 socket.create_connection((ADDRESS, self._port), 1).close()
-            except OSError:
-                time.sleep(0.02)
-            else:
-                return
+                if self._statistics.exists():  # it comes last
+                    return
+            time.sleep(0.02)
         raise NoHaproxyError(self._log.read_text(errors="replace"))
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 _POOLED: Final = "pgbouncer"
-_UNNAMED: Final[Mapping[str, Any]] = {
+_UNNAMED: Final[Mapping[str, object]] = {
     "statement_cache_size": 0,
     "prepared_statement_cache_size": 0,
     "prepared_statement_name_func": lambda: "",
@@ -83,11 +83,12 @@ class _Hosts:
         self._pins = pins
         self._first = 0
 
-    async def connect(self, *, host: Any = None, port: Any = None, **options: Any) -> Any:
+    async def connect(self, *, host: object = None, port: object = None, **options: object) -> object:
         """Connect to a host that answers and is what the URL asks for; ConnectionError where there is none."""
         import asyncpg  # type: ignore[import-untyped] # noqa: PLC0415 -- as SQLAlchemy's part above
 
-        hosts = list(zip(host, port, strict=True)) if isinstance(host, list) else [(host, port)]
+        names, ports = (one if isinstance(one, list) else [one] for one in (host, port))
+        hosts = list(zip(names, ports, strict=True))
         reasons, cause = [], None
         for turn in range(len(hosts)):
             position = (self._first + turn) % len(hosts)

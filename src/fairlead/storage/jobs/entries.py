@@ -195,6 +195,8 @@ def _deployments(connection: Connection, new: Sequence[Submission]) -> Mapping[s
 
 def _apply(batch: _Batch, entry: JobEntry) -> JobVerdict:
     match entry:
+        case Submission() if entry.is_repeated and entry.job_id in batch.rows:
+            return _submitted_before(entry, batch.rows[entry.job_id])
         case Submission():
             return _submit(batch, entry)
         case Release():
@@ -223,8 +225,6 @@ def _apply_to(batch: _Batch, entry: _OfAJob, row: _LockedJob) -> JobVerdict:
 
 def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     slots = batch.slots[entry.workspace_id]
-    if entry.is_repeated and (found := batch.rows.get(entry.job_id)) is not None:
-        return _submitted_before(entry, found)
     if (refusal := _refuse(batch, entry, slots)) is not None:
         return refusal
     has_slot = slots.has_room
