@@ -38,7 +38,7 @@ def issuer(provider: FakePartner, keys: Keys) -> str:
     return provider.url
 
 
-def _discovery(provider: FakePartner, **changes: str) -> None:
+def _discovery(provider: FakePartner, **changes: object) -> None:
     document = {
         "issuer": provider.url,
         "authorization_endpoint": f"{provider.url}/auth",
@@ -49,11 +49,11 @@ def _discovery(provider: FakePartner, **changes: str) -> None:
     provider.script("/.well-known/openid-configuration", reply(200, json.dumps(document).encode()))
 
 
-def _identify(issuer: str) -> Identity:
+def _identify(issuer: str, named: str | None = None) -> Identity:
     async def work() -> Identity:
-        client = OidcClient(OidcProvider(issuer, _CLIENT, None, "openid email"))
+        client = OidcClient(OidcProvider(issuer, _CLIENT, None, "openid email", "roles"))
         try:
-            return await client.identify("a-code", _BACK, _NONCE, "the verifier")
+            return await client.identify("a-code", _BACK, _NONCE, "the verifier", named)
         finally:
             await client.close()
 
@@ -143,6 +143,36 @@ def test_discovery_that_cannot_be_believed_is_refused(
     _answer_with(provider, keys)
     with pytest.raises(ProviderError):
         _identify(issuer)
+
+
+@pytest.mark.req("T-04")
+@pytest.mark.parametrize(
+    ("names_itself", "named"),
+    [(False, "https://id.evil.example"), (True, "https://id.evil.example"), (True, None), (True, "{}/")],
+)
+def test_code_of_another_provider_is_sent_nowhere(
+    provider: FakePartner, keys: Keys, issuer: str, *, names_itself: bool, named: str | None
+) -> None:
+    """A foreign issuer is refused, and a missing one where the provider always names itself (RFC 9207)."""
+    _discovery(provider, authorization_response_iss_parameter_supported=names_itself)
+    _answer_with(provider, keys)
+    with pytest.raises(ProviderError, match="the browser has come back"):
+        _identify(issuer, named and named.format(issuer))
+    assert provider.requests("/token") == []
+    assert _identify(issuer, issuer).subject == "ada"
+
+
+@pytest.mark.req("T-04")
+@pytest.mark.parametrize(
+    ("said", "groups"),
+    [(["a", "b", 1], {"a", "b"}), ("a", {"a"}), (None, set()), ({"a": True}, set()), ([], set())],
+)
+def test_groups_are_those_of_the_claim(
+    provider: FakePartner, keys: Keys, issuer: str, said: object, groups: set[str]
+) -> None:
+    """A list of names or one name; anything else names none."""
+    _answer_with(provider, keys, roles=said)
+    assert _identify(issuer).groups == groups
 
 
 def test_browser_leaves_with_state_nonce_and_challenge(issuer: str) -> None:

@@ -7,8 +7,9 @@ const accounts = JSON.parse(process.env.ACCOUNTS ?? "{}");
 const issuer = `http://127.0.0.1:${port}`;
 const provider = new Provider(issuer, {
   clients: [{ client_id: "fairlead", client_secret: "a secret: of tests/100%", redirect_uris: [redirectUri] }],
-  claims: { openid: ["sub"], email: ["email", "email_verified"] },
+  claims: { openid: ["sub"], email: ["email", "email_verified"], groups: ["groups"] },
   conformIdTokenClaims: false, // claims of scopes stand in the ID token, as most providers have it
+  scopes: ["openid", "email", "groups"],
   pkce: { required: () => true },
   findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, ...accounts[id] }) }),
 });

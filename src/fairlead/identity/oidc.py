@@ -40,6 +40,7 @@ class OidcProvider(msgspec.Struct, frozen=True):
     client_id: str
     client_secret: str | None
     scopes: str
+    groups_claim: str = "groups"
 
 
 class Metadata(msgspec.Struct, frozen=True):
@@ -50,14 +51,16 @@ class Metadata(msgspec.Struct, frozen=True):
     token_endpoint: str
     jwks_uri: str
     token_endpoint_auth_methods_supported: tuple[str, ...] = (_BASIC,)
+    authorization_response_iss_parameter_supported: bool = False
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who has signed in: the subject at the issuer, and the e-mail address where the provider has verified it."""
+    """Who has signed in: the subject at the issuer, the e-mail address where that is verified, and the groups."""
 
     issuer: str
     subject: str
     email: str | None
+    groups: frozenset[str] = frozenset()
 
 
 class _Tokens(msgspec.Struct, frozen=True):
@@ -94,16 +97,23 @@ class OidcClient:
             raise ProviderError("the provider's page has an address that cannot be read") from error
         return str(url)
 
-    async def identify(self, code: str, redirect_uri: str, nonce: str, verifier: str) -> Identity:
-        """Who has signed in, from the code that the browser came back with; ProviderError."""
+    async def identify(
+        self, code: str, redirect_uri: str, nonce: str, verifier: str, issuer: str | None = None
+    ) -> Identity:
+        """Who has signed in, from the code and the issuer that the browser came back with; ProviderError.
+
+        A code that another provider has given is sent nowhere (RFC 9207).
+        """
         metadata, tokens = await self._metadata()
+        _check_issuer(metadata, issuer)
         id_token = await self._exchange(metadata, code, redirect_uri, verifier)
         try:
             said = await tokens.verify_payload(id_token)
         except (InvalidTokenError, KeysUnavailableError) as error:
             raise ProviderError(f"the ID token is not good: {error}") from error
         self._check_sign_in(said, nonce)
-        return Identity(metadata.issuer, _subject(said), _verified_email(said))
+        groups = _groups(said.get(self._provider.groups_claim))
+        return Identity(metadata.issuer, _subject(said), _verified_email(said), groups)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -168,6 +178,14 @@ class OidcClient:
             raise ProviderError("the provider's answer cannot be read") from error
 
 
+def _check_issuer(metadata: Metadata, named: str | None) -> None:
+    """Compare the issuer that a browser came back with, as text (RFC 9207, 2.4); ProviderError."""
+    if named is None and metadata.authorization_response_iss_parameter_supported:
+        raise ProviderError("the browser has come back without the name of its provider")
+    if named is not None and named != metadata.issuer:
+        raise ProviderError("the browser has come back from another provider")
+
+
 def _client_auth_method(provider: OidcProvider, metadata: Metadata) -> str:
     if provider.client_secret is None:
         return "none"
@@ -198,3 +216,9 @@ def _verified_email(said: Mapping[str, object]) -> str | None:
     email = said.get("email")
     is_verified = said.get("email_verified") is True
     return email.lower() if is_verified and isinstance(email, str) and len(email) <= _TEXT_MAX else None
+
+
+def _groups(said: object) -> frozenset[str]:
+    """The groups that a claim names: a list of texts, or one text; none for anything else."""
+    named = said if isinstance(said, list) else [said]
+    return frozenset(one for one in named if isinstance(one, str))

@@ -95,9 +95,9 @@ def _people(settings: Settings, base: Base, runs: Runs, access: AdminAccess, sta
     logins = RequestLimits(_LOGINS, clock)
     sign_on = _single_sign_on(settings, base, sessions, database, stack)
     invitations = invitations_of(settings, database, clock, runs.posting.mailer)
-    accepting = AcceptingInvitations(database, sessions, clock)
+    accepting = AcceptingInvitations(database, sessions, clock, begins_sessions=settings.key_sign_in)
     return (
-        SessionHandlers(database, sessions, cookies, logins, _oidc_method(sign_on)),
+        SessionHandlers(database, sessions, cookies, logins, _oidc_method(sign_on), settings.key_sign_in),
         OidcHandlers(sign_on, cookies, logins, PREFIX),
         MemberHandlers(database, clock),
         PersonalKeyHandlers(database, clock),
@@ -154,13 +154,21 @@ def _single_sign_on(
 ) -> SingleSignOn | None:
     """What signs members in at the provider of the settings, where there is one; BadSettingError."""
     if settings.oidc_issuer is None:
+        if not settings.key_sign_in:
+            raise BadSettingError("FAIRLEAD_KEY_SIGN_IN: false needs FAIRLEAD_OIDC_ISSUER, or nobody could sign in")
         return None
     if settings.oidc_client_id is None:
         raise BadSettingError("FAIRLEAD_OIDC_CLIENT_ID: needed with FAIRLEAD_OIDC_ISSUER")
     provider = OidcProvider(
-        settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret, settings.oidc_scopes
+        settings.oidc_issuer,
+        settings.oidc_client_id,
+        settings.oidc_client_secret,
+        settings.oidc_scopes,
+        settings.oidc_groups_claim,
     )
     client = OidcClient(provider, settings.jwt_leeway_seconds)
     stack.push_async_callback(client.close)
     sealer = Sealer(base.secret)
-    return SingleSignOn(client, settings.oidc_name, sealer, sessions, database, base.clock, base.observe)
+    return SingleSignOn(
+        client, settings.oidc_name, sealer, sessions, database, base.clock, base.observe, settings.oidc_group
+    )

@@ -42,4 +42,11 @@ class IdentitySettings:
     )
     oidc_scopes: str = option("openid email", "What is asked of the provider, with spaces between.")
     oidc_name: str = option("Single sign-on", "What the provider is called where members sign in.")
+    oidc_groups_claim: str = option("groups", "The claim of the ID token that names a person's groups.")
+    oidc_group: str | None = option(
+        None, "The group of the provider whose members alone may sign in there; empty lets every member in."
+    )
+    key_sign_in: bool = option(
+        True, "Whether members may sign in by a personal key; false needs an OpenID Connect provider.", readers.boolean
+    )
     invitation_hours: float = option(168.0, "How long an invitation can be accepted.", readers.number(0.0001, 24 * 365))

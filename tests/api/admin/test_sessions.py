@@ -40,11 +40,23 @@ def test_session_works_by_cookie_and_tells_its_token(new_person: NewPerson, work
     assert [(one["name"], one["role"]) for one in me["workspaces"]] == [(workspace, "viewer")]
 
 
-def test_cookie_is_secure_behind_https(new_person: NewPerson) -> None:
-    """Where the caller came by https, the cookie goes back by https alone."""
-    person = new_person()
-    answer = sign_in(person.server, person.key, **{"X-Forwarded-Proto": "https"})
-    assert "; Secure" in answer.headers["set-cookie"]
+@pytest.mark.req("T-04")
+def test_cookie_is_of_this_host_alone_behind_https(new_person: NewPerson) -> None:
+    """Where the caller came by https, the cookie goes back by https alone, and no neighbouring host can set it."""
+    person, by_https = new_person(), {"X-Forwarded-Proto": "https"}
+    answer = sign_in(person.server, person.key, **by_https)
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("__Host-fairlead_session=")
+    assert all(part in cookie for part in ("; Secure", "; Path=/;", "SameSite=Strict"))
+    assert "Domain" not in cookie
+    name, _, value = cookie.partition(";")[0].partition("=")
+    headers = {**by_https, "X-CSRF-Token": answer.json()["csrf_token"]}
+    session = Person(person.server, "", headers={**headers, "Cookie": f"{name}={value}"})
+    assert session.ask("GET", "/me").status_code == 200
+    planted = Person(person.server, "", headers={**headers, "Cookie": f"fairlead_session={value}"})
+    assert planted.ask("GET", "/me").status_code == 401
+    ended = session.ask("DELETE", "/sessions/current")
+    assert ended.headers["set-cookie"].startswith("__Host-fairlead_session=; Max-Age=0")
 
 
 @pytest.mark.parametrize("token", [None, "", "0" * 64, "x"])

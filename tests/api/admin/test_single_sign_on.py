@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -14,9 +15,9 @@ import httpx
 import pytest
 
 import npm
-from api.admin.members import PATH, Person
+from api.admin.members import PATH, Person, accept, sign_in, token_of
 from ports import free_ports
-from servers import Server, kill_at_last, serving
+from servers import Server, ServerFailedError, kill_at_last, serving
 
 _FOLDER: Final = Path(__file__).parents[2] / "oidc_provider"
 _SECRET: Final = "a secret: of tests/100%"
@@ -25,6 +26,8 @@ _ACCOUNTS: Final = {
     "eve": {"email": "ada@example.com", "email_verified": False},
     "mallory": {"email": "ada@example.com", "email_verified": True},
     "nobody": {"email": "nobody@example.com", "email_verified": True},
+    "grace": {"email": "grace@example.com", "email_verified": True, "groups": ["staff", "makers"]},
+    "left": {"email": "left@example.com", "email_verified": True, "groups": ["alumni"]},
 }
 
 
@@ -35,9 +38,9 @@ def node() -> str:
     return shutil.which("node") or "node"
 
 
-@pytest.fixture(scope="module")
-def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a server whose members may sign in at a running provider."""
+@contextmanager
+def _signing(node: str, data: Path, **more: str) -> Iterator[Server]:
+    """A server whose members may sign in at a running provider."""
     ports = free_ports(2)
     callback = f"http://127.0.0.1:{ports[1]}{PATH}/oidc/callback"
     env = {**os.environ, "ACCOUNTS": json.dumps(_ACCOUNTS)}
@@ -48,8 +51,8 @@ def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         "FAIRLEAD_OIDC_CLIENT_SECRET": _SECRET,
         "FAIRLEAD_OIDC_NAME": "Example ID",
         "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1",
+        **more,
     }
-    data = tmp_path_factory.mktemp("signing") / "data"
     log = data.with_name("provider.log").open("wb")
     with log, subprocess.Popen(words, cwd=_FOLDER, env=env, stdout=subprocess.PIPE, stderr=log) as provider:
         assert provider.stdout is not None
@@ -58,6 +61,13 @@ def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
             plain = ("--no-local-partner", "--port", str(ports[1]))
             with serving(data, env=settings, arguments=plain) as server:
                 yield server
+
+
+@pytest.fixture(scope="module")
+def signing(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server whose members may sign in at a running provider."""
+    with _signing(node, tmp_path_factory.mktemp("signing") / "data") as server:
+        yield server
 
 
 @pytest.fixture
@@ -157,6 +167,43 @@ def test_code_of_another_browser_signs_nobody_in(signing: Server, browser: httpx
     assert _why(browser.get(re.sub(r"code=[^&]*&?", "", back))) == "cancelled"
 
 
+@pytest.mark.req("T-04")
+def test_browser_that_comes_back_from_another_provider_is_refused(browser: httpx.Client, ada: str) -> None:
+    """The answer of the provider names it; a code that comes with another name is not exchanged."""
+    assert ada
+    back = _come_back(browser, "ada")
+    assert "iss=" in back
+    assert _why(browser.get(re.sub(r"iss=[^&]*", "iss=https%3A%2F%2Fevil.example", back))) == "unavailable"
+
+
+@pytest.mark.req("T-04")
+def test_group_lets_in_and_shuts_out_and_keys_begin_no_sessions(node: str, tmp_path: Path) -> None:
+    """Who is in the group signs in; who is not is refused, and loses keys and sessions. A key signs nobody in."""
+    more = {
+        "FAIRLEAD_OIDC_SCOPES": "openid email groups",
+        "FAIRLEAD_OIDC_GROUP": "makers",
+        "FAIRLEAD_KEY_SIGN_IN": "false",
+    }
+    with _signing(node, tmp_path / "data", **more) as server, httpx.Client(base_url=server.url, timeout=60) as browser:
+        keys = {
+            name: server.cli("members", "create", f"{name}@example.com", "--name", name, "--json")["key"]
+            for name in ("grace", "left")
+        }
+        assert browser.get(f"{PATH}/login-methods").json()["key"] is False
+        assert sign_in(server, keys["grace"]).status_code == 403
+        assert Person(server, keys["left"]).get("/me")["email"] == "left@example.com"
+        assert _why(browser.get(_come_back(browser, "left"))) == "not_in_group"
+        assert Person(server, keys["left"]).ask("GET", "/me").status_code == 401
+        assert browser.get(_come_back(browser, "grace")).headers["location"] == "/"
+        assert browser.get(f"{PATH}/me").json()["email"] == "grace@example.com"
+        acts = [row["action"] for row in server.cli("members", "log", "--json")]
+        assert acts[:3] == ["session.created", "member.linked", "member.shut_out"]
+        link = server.cli("members", "invite", "default", "new@example.com", "--json")["link"]
+        accepted = accept(server, token_of(link))
+        assert (accepted.status_code, accepted.json()["session"]) == (201, None)
+        assert "set-cookie" not in accepted.headers
+
+
 @pytest.mark.parametrize("target", ["//evil.example", "https://evil.example", "/\\evil.example", "/x\r\ny", "x" * 600])
 def test_browser_returns_to_paths_of_ours_alone(browser: httpx.Client, ada: str, target: str) -> None:
     """No link of ours leads a browser that has just signed in to somebody else."""
@@ -175,6 +222,16 @@ def test_deleted_member_is_signed_out_also_of_single_sign_on(signing: Server, br
     assert {row["reason"] for row in signing.logged_events("SignInFailed")} >= {
         "no member has this verified e-mail address"
     }
+
+
+@pytest.mark.req("T-04")
+def test_server_that_would_let_nobody_sign_in_does_not_start(tmp_path: Path) -> None:
+    """Keys begin no sessions only where there is another way."""
+    with (
+        pytest.raises(ServerFailedError, match="FAIRLEAD_KEY_SIGN_IN: false needs FAIRLEAD_OIDC_ISSUER"),
+        serving(tmp_path / "data", env={"FAIRLEAD_KEY_SIGN_IN": "false"}, arguments=("--no-local-partner",)),
+    ):
+        pass
 
 
 def test_without_a_provider_there_is_nothing_to_start(operator: Person) -> None:

@@ -1,8 +1,8 @@
 """The cookie of a session: how it is set and read, and how a page of another origin is kept from using it.
 
-The cookie is never sent for a page of another site (SameSite=Strict). A page of this site at another origin, such as a
-neighbouring subdomain, is recognized by the headers that browsers send (`Sec-Fetch-Site`, else `Origin`); and a change
-needs a token that only pages of this origin can read.
+The cookie is never sent for a page of another site (SameSite=Strict). Over https its name begins with `__Host-`, so
+that no neighbouring subdomain can set it. A page of this site at another origin is recognized by the headers that
+browsers send (`Sec-Fetch-Site`, else `Origin`); and a change needs a token that only pages of this origin can read.
 """
 
 import hmac
@@ -17,6 +17,7 @@ from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.operations.accounts.sessions import SessionCookie, csrf_token
 
 COOKIE: Final = "fairlead_session"
+_HOST_PREFIX: Final = "__Host-"
 _CSRF_HEADER: Final = b"x-csrf-token"
 _COOKIES_MAX: Final = 16 * 1024
 _COOKIE_MAX: Final = 128
@@ -36,7 +37,8 @@ class SessionCookies(msgspec.Struct, frozen=True):
         A change must carry the token of its session in X-CSRF-Token. A page cannot set headers of a socket, so for
         sockets the origin is checked, which browsers always send.
         """
-        text = _cookie(scope)
+        sent = header(scope, b"cookie")
+        text = None if sent is None else _value_of(sent, self.name_of(COOKIE, scope))
         if text is None:
             return None
         self.check_origin(scope)
@@ -60,11 +62,15 @@ class SessionCookies(msgspec.Struct, frozen=True):
 
     def set(self, scope: Scope, text: str) -> str:
         """The header that gives a browser its cookie."""
-        return f"{COOKIE}={text}; Max-Age={SESSION_LASTS_MS // 1000}; {self._attributes(scope)}"
+        return f"{self.name_of(COOKIE, scope)}={text}; Max-Age={SESSION_LASTS_MS // 1000}; {self._attributes(scope)}"
 
     def clear(self, scope: Scope) -> str:
         """The header that takes the cookie away again."""
-        return f"{COOKIE}=; Max-Age=0; {self._attributes(scope)}"
+        return f"{self.name_of(COOKIE, scope)}=; Max-Age=0; {self._attributes(scope)}"
+
+    def name_of(self, name: str, scope: Scope) -> str:
+        """The name of a cookie: by https one that browsers take from this very host alone, and no neighbour can set."""
+        return f"{_HOST_PREFIX}{name}" if self.is_secure(scope) else name
 
     def _attributes(self, scope: Scope) -> str:
         secure = "; Secure" if self.is_secure(scope) else ""
@@ -86,13 +92,12 @@ def is_change(scope: Scope) -> bool:
     return scope["type"] != "websocket" and scope["method"] not in _READING
 
 
-def _cookie(scope: Scope) -> str | None:
-    """The text of the session's cookie; None where it cannot be one."""
-    sent = header(scope, b"cookie")
-    if sent is None or len(sent) > _COOKIES_MAX:
+def _value_of(sent: bytes, wanted: str) -> str | None:
+    """The text of a session's cookie, by its name; None where it cannot be one."""
+    if len(sent) > _COOKIES_MAX:
         return None
     for part in sent.decode("latin-1").split(";"):
         name, _, value = part.strip().partition("=")
-        if name == COOKIE:
+        if name == wanted:
             return value if 0 < len(value) <= _COOKIE_MAX and value.isascii() else None
     return None

@@ -54,7 +54,7 @@ _SCHEMES: Final = {
         "type": "apiKey",
         "in": "cookie",
         "name": "fairlead_session",
-        "description": "The session of a member; changes also need the header X-CSRF-Token.",
+        "description": "The session of a member, `__Host-fairlead_session` by https; changes also need X-CSRF-Token.",
     },
 }
 _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})

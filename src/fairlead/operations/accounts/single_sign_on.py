@@ -20,7 +20,7 @@ from fairlead.operations.accounts.keys import make_secret
 from fairlead.operations.accounts.sessions import BegunSession, Origin, Sessions
 from fairlead.storage.accounts import members
 from fairlead.storage.accounts.audit_log import Act, with_entry
-from fairlead.storage.accounts.members import SignedIn
+from fairlead.storage.accounts.members import Revoked, SignedIn
 from fairlead.storage.db.database import Database
 
 WAITS_MS: Final = 600_000
@@ -49,7 +49,10 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 
 class SingleSignOn:
-    """Signs members in at one provider, which people know by a name."""
+    """Signs members in at one provider, which people know by a name.
+
+    With a `group`, only who is in it there is signed in; a member who is not loses every session and key.
+    """
 
     def __init__(
         self,
@@ -60,8 +63,10 @@ class SingleSignOn:
         database: Database,
         clock: Clock,
         observe: Observer,
+        group: str | None = None,
     ) -> None:
         self.name = name
+        self._group = group
         self._client = client
         self._sealer = sealer
         self._sessions = sessions
@@ -80,19 +85,31 @@ class SingleSignOn:
         return LeavingBrowser(url, sealed.hex())
 
     async def finish(
-        self, code: str | None, state: str | None, kept: str | None, redirect_uri: str, origin: Origin
+        self,
+        code: str | None,
+        state: str | None,
+        issuer: str | None,
+        kept: str | None,
+        redirect_uri: str,
+        origin: Origin,
     ) -> tuple[BegunSession, str]:
-        """Begin a session for a browser that is back, and return the path it asked to return to; SignInRefusedError."""
+        """Begin a session for a browser that is back, and return the path it asked to return to; SignInRefusedError.
+
+        `code`, `state` and `issuer` are what the provider has sent it back with, `kept` is its cookie.
+        """
         waiting = self._open(kept)
         if waiting is None or not hmac.compare_digest((state or "").encode(), waiting.state.encode()):
             raise self._refuse("expired", "the browser came back too late, or without having left")
         if code is None:
             raise self._refuse("cancelled", "the provider sent the browser back without a code")
         try:
-            identity = await self._client.identify(code, redirect_uri, waiting.nonce, waiting.verifier)
+            identity = await self._client.identify(code, redirect_uri, waiting.nonce, waiting.verifier, issuer)
         except ProviderError as error:
             raise self._refuse("unavailable", str(error)) from error
         subject = f"{identity.issuer} {identity.subject}"
+        if self._group is not None and self._group not in identity.groups:
+            await self._shut_out(subject, identity.email)
+            raise self._refuse("not_in_group", "a person is not in the group whose members may sign in")
         principal = None if len(subject) > _SUBJECT_MAX else await self._member(subject, identity.email)
         if principal is None:
             raise self._refuse("unknown_member", "no member has this verified e-mail address")
@@ -108,6 +125,20 @@ class SingleSignOn:
         now = self._clock.now_ms()
         work = with_entry(lambda c: members.sign_in_as(c, subject, email, now), SERVER, describe, now)
         return (await self._database.write(work)).principal
+
+    async def _shut_out(self, subject: str, email: str | None) -> None:
+        """Revoke what somebody has who may not sign in any more."""
+
+        def describe(found: tuple[str | None, Revoked]) -> Act | None:
+            target, revoked = found
+            if revoked == Revoked(0, 0):
+                return None
+            return Act("member.shut_out", target=target, detail={
+                "subject": subject, "revoked_keys": revoked.keys, "ended_sessions": revoked.sessions,
+            })  # fmt: skip
+
+        work = with_entry(lambda c: members.shut_out(c, subject, email), SERVER, describe, self._clock.now_ms())
+        await self._database.write(work)
 
     def _open(self, kept: str | None) -> _Waiting | None:
         """The state that was kept in the browser; None if it is not ours, or too old."""

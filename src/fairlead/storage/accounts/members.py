@@ -168,12 +168,7 @@ def prove(connection: Connection, member_id: str, now: int) -> Revoked:
     Every key and session of before is deleted: they may be of somebody who was never the holder.
     """
     connection.execute(update(members).where(members.c.id == member_id).values(proven_at=now))
-    forget_uses(connection, _keys_of(connection, member_id))
-    ended, keys = (
-        connection.execute(delete(table).where(table.c.member_id == member_id)).rowcount
-        for table in (sessions, personal_keys)
-    )
-    return Revoked(keys, ended)
+    return _revoke_all(connection, member_id)
 
 
 def grant_role(
@@ -250,6 +245,18 @@ def sign_in_as(connection: Connection, subject: str, email: str | None, now: int
     return SignedIn(principal_of(connection, row), revoked)
 
 
+def shut_out(connection: Connection, subject: str, email: str | None) -> tuple[str | None, Revoked]:
+    """Revoke every key and session of the member that a subject of an issuer, or its e-mail address, signs in as.
+
+    Its address, and what was revoked; the roles stay. An operator's last key is no exception.
+    """
+    found = members.c.subject == subject
+    if email is not None:
+        found |= (members.c.email == email) & members.c.subject.is_(None)
+    row = connection.execute(_MEMBERS.where(found)).mappings().first()
+    return (None, Revoked(0, 0)) if row is None else (row["email"], _revoke_all(connection, row["id"]))
+
+
 def principal_of(
     connection: Connection, row: RowMapping, session_id: str | None = None, key_id: str | None = None
 ) -> Principal:
@@ -309,6 +316,16 @@ def _roles(connection: Connection, member_ids: Iterable[str]) -> dict[str, list[
     for member_id, workspace_id, name, role in connection.execute(found):
         roles.setdefault(member_id, []).append(Membership(workspace_id, name, Role(role)))
     return roles
+
+
+def _revoke_all(connection: Connection, member_id: str) -> Revoked:
+    """Delete every key and session of a member."""
+    forget_uses(connection, _keys_of(connection, member_id))
+    ended, keys = (
+        connection.execute(delete(table).where(table.c.member_id == member_id)).rowcount
+        for table in (sessions, personal_keys)
+    )
+    return Revoked(keys, ended)
 
 
 def _keys_of(connection: Connection, member_id: str) -> Sequence[str]:

@@ -40,23 +40,24 @@ class OidcHandlers(msgspec.Struct, frozen=True):
         except SignInRefusedError as error:
             return _refuse(error)
         # Lax, because it must come back with the browser, which another site sends.
-        kept = f"{_COOKIE}={leaving.kept}; Max-Age={WAITS_MS // 1000}; {self._attributes(request)}"
+        kept = f"{self._name(request)}={leaving.kept}; Max-Age={WAITS_MS // 1000}; {self._attributes(request)}"
         return RedirectResponse(leaving.url, _SEE_OTHER, {"Set-Cookie": kept, "Cache-Control": "no-store"})
 
     async def finish_oidc(self, request: Request) -> Response:
         """`GET /oidc/callback`: begin a session for the browser that is back."""
         provider, query = self._provider(), request.query_params
         origin = origin_of(request, self.cookies)
-        code, state, kept = (
-            _usable_text(text) for text in (query.get("code"), query.get("state"), request.cookies.get(_COOKIE))
+        code, state, issuer, kept = (
+            _usable_text(text)
+            for text in (*map(query.get, ("code", "state", "iss")), request.cookies.get(self._name(request)))
         )
         try:
-            begun, return_to = await provider.finish(code, state, kept, self._redirect_uri(request), origin)
+            begun, return_to = await provider.finish(code, state, issuer, kept, self._redirect_uri(request), origin)
         except SignInRefusedError as error:
             return _refuse(error)
         response = RedirectResponse(return_to, _SEE_OTHER, {"Cache-Control": "no-store"})
         response.headers.append("Set-Cookie", self.cookies.set(request.scope, begun.cookie))
-        response.headers.append("Set-Cookie", f"{_COOKIE}=; Max-Age=0; {self._attributes(request)}")
+        response.headers.append("Set-Cookie", f"{self._name(request)}=; Max-Age=0; {self._attributes(request)}")
         return response
 
     def _provider(self) -> SingleSignOn:
@@ -69,7 +70,10 @@ class OidcHandlers(msgspec.Struct, frozen=True):
 
     def _attributes(self, request: Request) -> str:
         secure = "; Secure" if self.cookies.is_secure(request.scope) else ""
-        return f"Path={self.prefix}/oidc; HttpOnly; SameSite=Lax{secure}"
+        return f"Path=/; HttpOnly; SameSite=Lax{secure}"
+
+    def _name(self, request: Request) -> str:
+        return self.cookies.name_of(_COOKIE, request.scope)
 
 
 def _refuse(error: SignInRefusedError) -> Response:
@@ -111,6 +115,7 @@ ROUTES: Final = (
         (
             Parameter("code", "What the provider has sent the browser back with."),
             Parameter("state", "What it was sent there with."),
+            Parameter("iss", "The provider that has sent it back."),
         ),
         access=Access.NOTHING,
     ),

@@ -23,6 +23,7 @@ from fairlead.api.http.route import Access, Answer, Body, Parameter, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.api.http.sessions import SessionCookies
 from fairlead.domain.accounts.rights import Principal, Right
+from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.operations.accounts.members import find_member
 from fairlead.operations.accounts.request_limits import RequestLimits, household
 from fairlead.operations.accounts.sessions import (
@@ -44,17 +45,21 @@ _DELETED: Final = 204
 
 
 class SessionHandlers(msgspec.Struct, frozen=True):
-    """Answers what is asked before and after signing in; `logins` bounds how often an address may try to."""
+    """Answers what is asked before and after signing in; `logins` bounds how often an address may try to.
+
+    A key begins sessions where it `takes_keys`.
+    """
 
     database: AnsweringDatabase
     sessions: Sessions
     cookies: SessionCookies
     logins: RequestLimits
     oidc: OidcMethod | None
+    takes_keys: bool = True
 
     async def list_login_methods(self, _request: Request) -> Response:
         """`GET /login-methods`: how members may sign in, for everybody."""
-        methods: LoginMethods = {"key": True, "oidc": self.oidc}
+        methods: LoginMethods = {"key": self.takes_keys, "oidc": self.oidc}
         return answer(methods)
 
     async def sign_in(self, request: Request) -> Response:
@@ -62,6 +67,8 @@ class SessionHandlers(msgspec.Struct, frozen=True):
         self.cookies.check_origin(request.scope)
         self.logins.count(household(self.cookies.base_urls.caller_of(request.scope)))
         body = await read_body(request, SignIn)
+        if not self.takes_keys:
+            raise FaultError(Forbidden("Members sign in at the OpenID Connect provider here, and not by a key."))
         key = PersonalKey(body.key, self.cookies.base_urls.caller_of(request.scope))
         begun = await self.sessions.begin(key, origin_of(request, self.cookies))
         signed_in = await show_session(self.database, begun)
