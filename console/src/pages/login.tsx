@@ -8,6 +8,7 @@ import { Button, Dialog, Field } from "../components/basics";
 
 /** What the server says when a sign-in at the OpenID Connect provider did not succeed, in its `sign_in_error`. */
 const REFUSALS: Record<string, string> = {
+  not_in_group: "You are not in the group whose members may use this service. Ask its operator.",
   unknown_member: "Nobody here has the e-mail address that you signed in with. Ask an owner to invite it.",
   cancelled: "The sign-in was cancelled.",
   expired: "The sign-in took too long. Try again.",
@@ -94,16 +95,20 @@ export function LoginForm() {
           {refusal}
         </p>
       )}
-      <Field label="Personal key" hint="It begins with flp_. The server printed the first one at its first start, and saved it as first-operator-key in its data directory." fault={fault}>
-        {(control) => (
-          <input {...control} className="input code" type="password" autoComplete="current-password" required autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
-        )}
-      </Field>
-      <Button look="primary" type="submit" icon={LogIn} isBusy={isBusy}>
-        Sign in
-      </Button>
+      {methods.data?.key !== false && (
+        <>
+          <Field label="Personal key" hint="It begins with flp_. The server printed the first one at its first start, and saved it as first-operator-key in its data directory." fault={fault}>
+            {(control) => (
+              <input {...control} className="input code" type="password" autoComplete="current-password" required autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
+            )}
+          </Field>
+          <Button look="primary" type="submit" icon={LogIn} isBusy={isBusy}>
+            Sign in
+          </Button>
+        </>
+      )}
       {oidc && (
-        <a className="button" href={`${oidc.start_url}?return_to=${encodeURIComponent(location.pathname + location.search)}`}>
+        <a className={methods.data?.key === false ? "button primary" : "button"} href={`${oidc.start_url}?return_to=${encodeURIComponent(location.pathname + location.search)}`}>
           Sign in with {oidc.name}
         </a>
       )}
