@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import httpx
 
-from api.admin.members import Person, accept, add_member, in_session, token_of
 from attacks.world import Attack, Verdict, World, environment
 from end_to_end.workflow_clients import graph_showing
 from fake_partner import SECRET, reply
@@ -111,25 +110,6 @@ def watch_the_metrics(world: World) -> Verdict:
     return Verdict(answer.is_client_error, f"answered {answer.status_code}")
 
 
-def invited_address(world: World) -> Verdict:
-    """Become whoever has an address: invite it, keep what the answers hold, and wait until somebody gives it power."""
-    operator = Person(world.server, (world.server.data / "first-operator-key").read_text("ascii").strip())
-    mallory = add_member(operator, world.attacker.workspace, "owner", f"mallory-{uuid.uuid4().hex[:8]}")
-    email = f"ceo-{uuid.uuid4().hex[:8]}@example.com"
-    body = {"email": email, "role": "viewer"}
-    issued = mallory.ask("POST", f"/workspaces/{world.attacker.workspace}/invitations", body).json()
-    taken = accept(world.server, token_of(issued["link"]))
-    ceo = in_session(world.server, taken)
-    key = ceo.ask("POST", "/members/me/keys", {"label": "kept"}).json()["secret"]
-    power = {"member": email, "role": "owner"}
-    granted = operator.ask("POST", f"/workspaces/{world.bystander.workspace}/members", power)
-    promoted = operator.ask("PATCH", f"/members/{ceo.id}", {"is_operator": True})
-    seen = [one["name"] for who in (ceo, Person(world.server, key)) for one in who.get("/me")["workspaces"]]
-    shown = "flp_" in str(issued)
-    held = not shown and world.bystander.workspace not in seen and {granted.status_code, promoted.status_code} == {409}
-    return Verdict(held, f"a key was shown: {shown}; power was refused {granted.status_code}, {promoted.status_code}")
-
-
 ATTACKS: Final = (
     Attack("strict bodies", "dearer models in the provider's own form", strict_bodies, on_both=True, is_elsewhere=True),
     Attack("echoed key", "a partner repeats our key in what it says", echoed_key),
@@ -138,7 +118,6 @@ ATTACKS: Final = (
     ),
     Attack("tokens of anybody", "tokens without an issuer and an audience", tokens_of_anybody, is_elsewhere=True),
     Attack("nested lambdas", "an expression of five hundred lambdas", nested_lambdas),
-    Attack("invited address", "an address is invited, and waited for until it has power", invited_address),
     Attack("revoked secret", "the secret of a key where its id is wanted", revoked_secret),
     Attack("watched metrics", "metrics without a credential from elsewhere", watch_the_metrics, is_elsewhere=True),
 )

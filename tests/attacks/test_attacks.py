@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacks import by_callers, by_packs, on_files, on_secrets
+from attacks import by_callers, by_packs, on_files, on_identity, on_secrets
 from attacks.world import Attack, World, run_world
 from machine import limit
 
@@ -40,6 +40,13 @@ def test_pack_stays_within_its_process(world: World, attack: Attack) -> None:
 @pytest.mark.parametrize("attack", on_files.ATTACKS, ids=_name_of)
 def test_damaged_file_is_never_served(world: World, attack: Attack) -> None:
     """Stored files are verified, bounded, and read in bounded work."""
+    _holds(world, attack)
+
+
+@pytest.mark.req("T-04")
+@pytest.mark.parametrize("attack", on_identity.ATTACKS, ids=_name_of)
+def test_nobody_becomes_somebody_else(world: World, attack: Attack) -> None:
+    """An address has no power before it is proven, and nothing outlives or exceeds the credential that made it."""
     _holds(world, attack)
 
 

@@ -142,6 +142,27 @@ def test_inviter_does_not_become_whom_it_invites(site: _Site) -> None:
     assert site.roles(_CHIEF) == {"lab": Role.MEMBER, "mint": Role.MEMBER}
 
 
+def test_invitations_of_an_impostor_end_with_the_proof(site: _Site) -> None:
+    """Or they would be a way back; so it is when a member is signed out everywhere."""
+    impostor = site.accept(site.invite(role=Role.OWNER)).principal
+    actor = Actor(ActorKind.MEMBER, impostor.id, "impostor")
+    made = Invitations(site.database, site.clock, 24 * _HOUR, None, None)
+
+    def leave_a_way_back() -> str:
+        lab = (site.lab, "lab")
+        issued = site.run(made.invite(lab, "friend@example.com", Role.OWNER, actor, base_url="http://here"))
+        return _token(str(issued.link))
+
+    before = leave_a_way_back()
+    site.sign_in()
+    with pytest.raises(UnknownInvitationError):
+        site.accept(before)
+    token = leave_a_way_back()
+    site.run(site.sessions.end_all(site.run(members.find_member(site.database, _CHIEF)), _SHELL))
+    with pytest.raises(UnknownInvitationError):
+        site.accept(token)
+
+
 def test_mailed_link_proves_the_address_and_revokes_what_was_made_before(site: _Site, letters: Letters) -> None:
     """Nobody but the mailbox has it, and accepting it takes the address back from whoever held it."""
     impostor = site.accept(site.invite())

@@ -19,7 +19,7 @@ from fairlead.operations.accounts.authenticate import NOTED_EVERY_MS, ApiKey, Au
 from fairlead.operations.accounts.keys import make_secret
 from fairlead.storage.accounts import personal_keys, sessions
 from fairlead.storage.accounts.audit_log import Act, with_entry
-from fairlead.storage.accounts.members import Member
+from fairlead.storage.accounts.members import Member, withdraw_invitations_of
 from fairlead.storage.accounts.personal_keys import KeyPrincipal
 from fairlead.storage.accounts.sessions import Lifetime, NewSession, NoSessionError, Session
 from fairlead.storage.db.database import Database, Transaction
@@ -126,14 +126,16 @@ class Sessions:
     async def end_all(self, member: Member, by: Actor, *, keeps_keys: bool = False) -> None:
         """End every session of a member, and revoke the keys that were made in sessions; LastOperatorError.
 
-        `keeps_keys` leaves the keys.
+        The open invitations of the member are withdrawn, too. `keeps_keys` leaves keys and invitations.
         """
         now = self._clock.now_ms()
 
         def work(connection: Transaction) -> dict[str, int]:
             ended = sessions.end_sessions(connection, member.id)
-            revoked = 0 if keeps_keys else personal_keys.delete_keys_of_sessions(connection, member.id, now)
-            return {"sessions": ended, "keys": revoked}
+            if keeps_keys:
+                return {"sessions": ended}
+            revoked = personal_keys.delete_keys_of_sessions(connection, member.id, now)
+            return {"sessions": ended, "keys": revoked, "invitations": withdraw_invitations_of(connection, member.id)}
 
         def describe(done: dict[str, int]) -> Act:
             return Act("session.all_ended", target=member.email or member.name, detail=done)

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.accounts.rights import Membership, Principal, Role, is_more
 from fairlead.storage.accounts.key_secrets import forget_uses
-from fairlead.storage.db.member_tables import members, memberships, personal_keys, sessions
+from fairlead.storage.db.member_tables import invitations, members, memberships, personal_keys, sessions
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import workspaces
 
@@ -152,12 +152,11 @@ def change_member(
 
 
 def delete_member(connection: Connection, id_or_email: str) -> Member:
-    """Delete a member with its roles, keys and sessions; UnknownMemberError, LastOperatorError."""
+    """Delete a member with its roles, keys, sessions and invitations; UnknownMemberError, LastOperatorError."""
     found = find_member(connection, id_or_email)
     _refuse_last_operator(connection, found.id)
-    forget_uses(connection, _keys_of(connection, found.id))
-    for table in (sessions, personal_keys, memberships):
-        connection.execute(delete(table).where(table.c.member_id == found.id))
+    _revoke_all(connection, found.id)
+    connection.execute(delete(memberships).where(memberships.c.member_id == found.id))
     connection.execute(delete(members).where(members.c.id == found.id))
     return found
 
@@ -165,7 +164,7 @@ def delete_member(connection: Connection, id_or_email: str) -> Member:
 def prove(connection: Connection, member_id: str, now: int) -> Revoked:
     """Note that the holder of a member's address has proven it just now, and revoke what others may have made (T-04).
 
-    Every key and session of before is deleted: they may be of somebody who was never the holder.
+    Every key, session and open invitation of before is deleted: they may be of somebody who was never the holder.
     """
     connection.execute(update(members).where(members.c.id == member_id).values(proven_at=now))
     return _revoke_all(connection, member_id)
@@ -318,8 +317,14 @@ def _roles(connection: Connection, member_ids: Iterable[str]) -> dict[str, list[
     return roles
 
 
+def withdraw_invitations_of(connection: Connection, member_id: str) -> int:
+    """Delete the open invitations that a member has made; how many: what gives somebody a way back goes with them."""
+    return connection.execute(delete(invitations).where(invitations.c.inviter_id == member_id)).rowcount
+
+
 def _revoke_all(connection: Connection, member_id: str) -> Revoked:
-    """Delete every key and session of a member."""
+    """Delete every key and session of a member, and the open invitations that it has made."""
+    withdraw_invitations_of(connection, member_id)
     forget_uses(connection, _keys_of(connection, member_id))
     ended, keys = (
         connection.execute(delete(table).where(table.c.member_id == member_id)).rowcount
