@@ -84,3 +84,15 @@ def test_partner_nodes_need_an_account_with_money(narrow: Server) -> None:
     assert submit(caller, extra_data={"api_key_service_org": "flk_nobody"}) == (401, "unauthorized")
     assert submit(caller, extra_data={"api_key_service_org": poor}) == (402, "insufficient_credits")
     assert caller.get(_JOBS) == {"jobs": []}
+
+
+@pytest.mark.req("T-04")
+def test_key_that_pays_is_used_from_its_networks_alone(narrow: Server) -> None:
+    """It is looked at like the credential of the call, from the address that the call comes from."""
+    caller = JobsCaller(narrow, "lends", narrow.new_workspace("lends"))
+    narrow.new_workspace("lender", "--billing", "prepaid")
+    for networks, refused in (("203.0.113.0/24", (403, "forbidden")), ("127.0.0.0/8", (402, "insufficient_credits"))):
+        key = narrow.cli("keys", "create", "lender", "--networks", networks, "--json")["key"]
+        assert submit(caller, extra_data={"api_key_service_org": key}) == refused
+        body = {"prompt": _DUSK, "extra_data": {"api_key_service_org": key}}
+        assert caller.ask("POST", "/api/prompt", json=body).status_code == refused[0]
