@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection, text
@@ -385,6 +385,31 @@ def test_transaction_that_may_have_been_written_is_not_repeated(run: Run) -> Non
     with pytest.raises(DatabaseUnavailableError):
         run(WaitingDatabase(Undecided(), 60).write(announce))
     assert len(asked) == 1
+
+
+@pytest.mark.req("T-07")
+def test_transaction_that_fails_late_is_repeated(run: Run) -> None:
+    """A server that was frozen for longer than it waits finds its transaction ended, and the database well."""
+    asked: list[Work[object]] = []
+
+    class Late:
+        async def write(self, work: Work[Any], *, durable: bool = True) -> Any:
+            asked.append(work)
+            if len(asked) > 1:
+                return durable
+            await asyncio.sleep(0.4)
+            error = DatabaseUnavailableError("ended as its client was silent")
+            error.is_repeatable = True
+            raise error
+
+        async def read(self, work: Work[T]) -> T:
+            raise NotImplementedError
+
+        async def close(self) -> None:
+            pass
+
+    assert run(WaitingDatabase(Late(), 0.3).write(announce))
+    assert len(asked) == 2
 
 
 def test_transaction_of_a_frozen_client_is_ended_by_postgresql(

@@ -43,7 +43,11 @@ def file_of(url: str) -> Path | None:
 
 
 class WaitingDatabase:
-    """A database server that may be away for a moment: what was certainly not written is repeated for `seconds`."""
+    """A database server that may be away for a moment: what was certainly not written is repeated for `seconds`.
+
+    They count from the first failure. A transaction of a process that was frozen itself fails late, and says nothing of
+    how long the database has been away.
+    """
 
     def __init__(self, database: Database, seconds: float) -> None:
         self._database = database
@@ -59,13 +63,15 @@ class WaitingDatabase:
         return await self._patiently(lambda: self._database.read(work))
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        give_up_at = time.monotonic() + self._seconds
+        give_up_at = None
         pause = _PAUSE_FIRST
         while True:
             try:
                 return await ask()
             except DatabaseUnavailableError as error:
-                if not error.is_repeatable or time.monotonic() + pause > give_up_at:
+                now = time.monotonic()
+                give_up_at = now + self._seconds if give_up_at is None else give_up_at
+                if not error.is_repeatable or now + pause > give_up_at:
                     raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, _PAUSE_MAX)
