@@ -333,7 +333,7 @@ def test_nodes_are_used_while_a_slow_pack_is_still_being_loaded(node_packs: Path
 
 @pytest.mark.req("S-06")
 def test_pack_that_waits_for_its_probe_is_not_late(node_packs: Path) -> None:
-    """A few are loaded at a time; the time limit of the others begins with them, so all healthy ones are used."""
+    """A few begin at a time; the time limit of the others begins with them, so all healthy ones are used."""
     begun, let_go = node_packs.parent / "begun", node_packs.parent / "let go"
     begun.mkdir()
     names = [f"slow{number}" for number in range(6)]
@@ -342,7 +342,7 @@ def test_pack_that_waits_for_its_probe_is_not_late(node_packs: Path) -> None:
             f"import os, time\nopen({str(begun / name)!r}, 'w').close()\n"
             f"while not os.path.exists({str(let_go)!r}):\n    time.sleep(0.01)\n" + _PACK % name
         )
-    with _engine(node_packs, loading_seconds=0.1) as engine:
+    with _engine(node_packs, loading_seconds=0.1, turn_seconds=1_000.0) as engine:
         engine.run(wait_for(until(lambda: len(list(begun.iterdir())) >= 2)))
         assert _node_names(engine, None) <= {"Of a", "Of b"}
         assert len(list(begun.iterdir())) == 2

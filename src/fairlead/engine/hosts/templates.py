@@ -45,7 +45,8 @@ class HostSettings(msgspec.Struct, frozen=True):
     made; for each of the latter two, `kept` idle hosts are kept. Packs that are still being probed are waited for
     `loading_seconds` at most. A host that does not end a job within `interrupt_seconds` of a request to stop is killed,
     and so is one that checks something for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A
-    pack that takes more than `pack_seconds` to load is not used.
+    pack that takes more than `pack_seconds` to load is not used, and one that takes more than `turn_seconds` no longer
+    keeps the probes of others waiting.
     """
 
     scratch: Path
@@ -66,6 +67,7 @@ class HostSettings(msgspec.Struct, frozen=True):
     check_seconds: float = 60.0
     loading_seconds: float = 15.0
     pack_seconds: float = 60.0
+    turn_seconds: float = 5.0
     heartbeat_seconds: float = 10.0
 
 
@@ -143,16 +145,26 @@ class Templates:
     async def probe(self, pack: str) -> tuple[PackReport, bytes]:
         """Load a pack by itself: the report, and its classes as `TemplateService.describe`. HostNotStartedError.
 
-        A few packs are loaded at a time. The others wait for as long as that takes: their time limit begins with them.
+        A few packs begin at a time. The others wait for their turns, and their time limit begins with them; a pack that
+        takes longer than a turn goes on beside them.
         """
         async with self._probes:
-            began = asyncio.get_running_loop().time()
-            process, folder = await self._process((pack,))
-            reports = await self._load(process, folder, (pack,))
-            self._note(HostStarted(process.pid, asyncio.get_running_loop().time() - began, "probe", (pack,)))
-            classes = await process.order(_START_SECONDS, TemplateService.describe)
-            self._keep(asyncio.ensure_future(process.end("its node pack was probed")))
-            return next(report for report in reports if report.name == pack), classes
+            probe = asyncio.ensure_future(self._probe(pack))
+            try:
+                await asyncio.wait({probe}, timeout=self._settings.turn_seconds)
+            except asyncio.CancelledError:
+                probe.cancel()
+                raise
+        return await probe
+
+    async def _probe(self, pack: str) -> tuple[PackReport, bytes]:
+        began = asyncio.get_running_loop().time()
+        process, folder = await self._process((pack,))
+        reports = await self._load(process, folder, (pack,))
+        self._note(HostStarted(process.pid, asyncio.get_running_loop().time() - began, "probe", (pack,)))
+        classes = await process.order(_START_SECONDS, TemplateService.describe)
+        self._keep(asyncio.ensure_future(process.end("its node pack was probed")))
+        return next(report for report in reports if report.name == pack), classes
 
     async def host(self, packs: Packs, service: Service) -> EngineProcess:
         """A new host, with exactly some packs, which loads them itself. HostNotStartedError."""
