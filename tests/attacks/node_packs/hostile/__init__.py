@@ -19,7 +19,6 @@ from . import taking_over
 
 _KEPT = []
 """What a node leaves for the next one that runs in its process."""
-_WORD = b"a word of the " + b"witness"
 _MIB = 2**20
 _MEMORY_OF_SOCKET = 55
 _LISTEN_SECONDS = 1.0
@@ -204,7 +203,7 @@ class ListenIn(_Hostile):
     def attack(self, given):
         """Tell how often the witness's words were among it, and how often its own."""
         heard = taking_over.heard()
-        return [heard.count(_WORD.decode()), heard.count("ListenIn")]
+        return [heard.count(_word().decode()), heard.count("ListenIn")]
 
 
 class Keep(_Hostile):
@@ -283,8 +282,14 @@ class Escape(_Hostile):
 
 def _overheard():
     """How often the witness's words are in the objects of this process, and in what has passed the hooks."""
-    found = sum(_WORD in _bytes_of(item) for item in gc.get_objects())
-    return found + sum(_WORD in item for item in _OVERHEARD)
+    word = _word()
+    found = sum(word in _bytes_of(item) for item in gc.get_objects())
+    return found + sum(word in item for item in _OVERHEARD)
+
+
+def _word():
+    """What only the witness says: made anew each time, so that nothing of this pack has it."""
+    return b" ".join((b"a word of the", b"witness"))
 
 
 def _is_open(path):
