@@ -387,7 +387,7 @@ def test_new_database_can_be_made_ahead(ran: Command, tmp_path: Path) -> None:
     """`migrate` makes the database of a new installation, and doing it again changes nothing."""
     data = str(tmp_path / "data")
     first = ran("migrate", "--data", data, "--json")
-    assert first.document == {"before": None, "now": HEAD}
+    assert first.document == {"before": None, "now": HEAD, "servers_stranded": 0}
     assert ran("migrate", "--data", data).out == f"The database is at {HEAD}.\n"
     assert ran("keys", "list", "--data", data).out == "There are no keys.\n"
     assert ran("workspaces", "list", "--data", data).out == "There are no workspaces.\n"
