@@ -28,6 +28,8 @@ _ROUNDS: Final = 5
 _PATIENCE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.005
 _CLAIMED_FIRST_SECONDS: Final = 0.25
+_IMPORTS: Final = 2
+"""One host checks a workspace's job and another executes it, and each imports the pack."""
 _PACK: Final = """
 import time
 try:
@@ -93,8 +95,9 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
     for words, figures in (("first job of a workspace", found.firsts), ("its next, after another's", found.again)):
         print(f"{words}: median {statistics.median(figures):.3f} s, worst {max(figures):.3f} s")
     first = statistics.median(found.firsts)
-    claimed = f"The first job of a workspace in {_CLAIMED_FIRST_SECONDS} s"
-    return measuring.print_claims([Claim(claimed, f"{first:.3f} s", first < _CLAIMED_FIRST_SECONDS)])
+    beyond = first - _IMPORTS * options.seconds
+    claimed = f"The first job of a workspace {_CLAIMED_FIRST_SECONDS} s beyond the two imports of its pack"
+    return measuring.print_claims([Claim(claimed, f"{beyond:.3f} s", beyond < _CLAIMED_FIRST_SECONDS)])
 
 
 async def _work(server: Gateway, others: list[Gateway], last: int, began: float) -> Found:
