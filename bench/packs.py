@@ -83,7 +83,12 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
     packs.mkdir()
     for number in range(options.packs):
         (packs / f"bench_{number:03}.py").write_text(_PACK.format(seconds=options.seconds, number=number))
-    settings = {"FAIRLEAD_ENGINE": "true", "FAIRLEAD_NODE_PACKS": str(packs), "FAIRLEAD_ENGINE_HOSTS": "2"}
+    settings = {
+        "FAIRLEAD_ENGINE": "true",
+        "FAIRLEAD_ENGINE_ALLOW_ROOT": "true",  # without it there are no packs where root measures
+        "FAIRLEAD_NODE_PACKS": str(packs),
+        "FAIRLEAD_ENGINE_HOSTS": "2",
+    }
     with measuring.gateway(data, "--no-local-partner", settings={"FAIRLEAD_ENGINE": "false"}):
         keys = [measuring.new_workspace(data, f"bench-{number}") for number in range(_ROUNDS)]
     began = time.perf_counter()
