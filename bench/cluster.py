@@ -37,8 +37,7 @@ _FANNED_OUT_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 60.0
 _SPARE_DESCRIPTORS: Final = 300
-_CLOSED_PORT: Final = 1
-"""Nobody answers there: a run has failed right after its claim."""
+_PARTNER_SECONDS: Final = "0"
 
 
 def main() -> int:
@@ -111,8 +110,11 @@ def _sockets(folder: Path, nats: str, options: argparse.Namespace) -> tuple[Hear
 
 def _claims(folder: Path, nats: str, options: argparse.Namespace) -> list[float]:
     """Seconds from runs' rows to their claims at the other server."""
-    files = catalog.write_catalog(folder / "catalog", _CLOSED_PORT)
     with ExitStack() as stack:
+        log = folder / "partner.log"
+        command: list[str | Path] = [sys.executable, Path(__file__).with_name("slow_partner.py"), _PARTNER_SECONDS]
+        partner = stack.enter_context(measuring.program(command, log))
+        files = catalog.write_catalog(folder / "catalog", int(measuring.first_line(partner, log)))
         postgres = stack.enter_context(running_postgres())
         url, settings = postgres.url(postgres.create()), {"FAIRLEAD_MESSAGING": nats}
         words = ("--no-local-partner", "--catalog", files, "--database", url)
