@@ -72,16 +72,14 @@ def assert_prints(printed: str, expected: str) -> None:
 
 
 @contextmanager
-def start_server(
-    script: str, folder: Path, env: Mapping[str, str], last: str = "listens on"
-) -> Iterator[tuple[str, str]]:
-    """Run the page's server and return its address, and all it printed up to a line with some last words."""
+def start_server(script: str, folder: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Run the page's server and return its address, and all it printed, which it does at once."""
     with (folder / "printed").open("wb") as printed, (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             ["bash", "-euc", script], cwd=folder, env=env, stdout=printed, stderr=log, start_new_session=True
         )
     try:
-        ready = re.compile(rf"(?s)(?=.*{last}.*\n)[^\n]*listens on (\S+)\n")
+        ready = re.compile(r"[^\n]*listens on (\S+)\n")
         found = wait_until(lambda: ready.match((folder / "printed").read_text()), "the server's address")
         assert found is not None
         yield found[1], found.string

@@ -16,7 +16,7 @@ def test_every_curl_command_prints_what_the_page_says(tmp_path: Path) -> None:
     """Anyone who types the page into a terminal sees what it says, one command after the other."""
     (start, told), *pairs = commands(_PAGE)
     env = with_commands(environment({"FAIRLEAD_PORT": "0"}))
-    with start_server(start, tmp_path, env, "simulated at") as (url, printed):
+    with start_server(start, tmp_path, env) as (url, printed):
         assert_prints(printed.replace(url, "http://127.0.0.1:8080"), told)
         simulator = printed.rpartition(" ")[2].strip()
         key = (tmp_path / "fairlead-data" / "first-key").read_text().strip()

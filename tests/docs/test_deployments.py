@@ -17,7 +17,7 @@ def test_deployment_walkthrough_prints_what_the_page_says(tmp_path: Path) -> Non
     (start, told), *pairs = commands(_PAGE)
     settings = {"FAIRLEAD_PORT": "0", "FAIRLEAD_LOCAL_PARTNER": "false", "FAIRLEAD_ENGINE": "true"}
     env = with_commands(environment(settings))
-    with start_server(start, tmp_path, env, "API key") as (url, printed):
+    with start_server(start, tmp_path, env) as (url, printed):
         assert_prints(printed.replace(url, "http://127.0.0.1:8080"), told)
         key = (tmp_path / "fairlead-data" / "first-key").read_text().strip()
         type_in(tmp_path, pairs, {**env, "URL": url, "KEY": key})

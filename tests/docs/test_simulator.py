@@ -14,7 +14,7 @@ def test_every_example_of_the_simulator_page_works(tmp_path: Path) -> None:
     """The speech is an MP3, the fault named in a body meets that run, and the ordered one is taken."""
     serve, speak, fail, order = [script for script, _ in commands(_PAGE)][:4]
     env = with_commands(environment({"FAIRLEAD_PORT": "0"}))
-    with start_server(serve, tmp_path, env, "simulated at") as (url, printed):
+    with start_server(serve, tmp_path, env) as (url, printed):
         key = (tmp_path / "fairlead-data" / "first-key").read_text().strip()
         names = {**env, "URL": url, "KEY": key, "SIMULATOR": printed.rpartition(" ")[2].strip()}
         run(speak, tmp_path, names)

@@ -230,12 +230,13 @@ def _announce(server: RunningServer, settings: Settings, url: str, *, as_json: b
         simulator = {} if server.simulator is None else {"simulator": server.simulator}
         click.echo(json.dumps({"url": url, "first_key": key, "first_operator_key": operator_key, **simulator}))
     else:
-        click.echo(f"Fairlead {fairlead.__version__} listens on {url}")
+        lines = [f"Fairlead {fairlead.__version__} listens on {url}"]
         if key is not None:
-            click.echo(f"API key (shown once, saved in {settings.data / 'first-key'}): {key}")
+            lines.append(f"API key (shown once, saved in {settings.data / 'first-key'}): {key}")
         if operator_key is not None:
             saved = settings.data / "first-operator-key"
-            click.echo(f"Operator key, to sign in with (shown once, saved in {saved}): {operator_key}")
+            lines.append(f"Operator key, to sign in with (shown once, saved in {saved}): {operator_key}")
         if server.simulator is not None:
-            click.echo(f"Every provider is simulated at {server.simulator}")
+            lines.append(f"Every provider is simulated at {server.simulator}")
+        click.echo("\n".join(lines))  # at once: who reads the address may go on
     server.observe(ServerReady(url, settings.work_pools))
