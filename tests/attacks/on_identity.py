@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import httpx
 
-from api.admin.members import Person, accept, first_operator, in_session, token_of
+from api.admin.members import Person, accept, first_operator, in_session, sign_in, token_of
 from attacks.world import Attack, Verdict, World
 
 _CONFLICT: Final = httpx.codes.CONFLICT
@@ -56,7 +56,7 @@ def widen_a_key(world: World) -> Verdict:
     answers = [
         narrow.ask("POST", "/members/me/keys", {}).status_code,
         narrow.ask("POST", f"/members/me/keys/{made['id']}/rotate", {}).status_code,
-        narrow.ask("POST", "/sessions", {"key": narrow.key}).status_code,
+        sign_in(world.server, narrow.key).status_code,
         narrow.ask("GET", f"/workspaces/{name}/keys").status_code,
         narrow.ask("DELETE", "/members/me/sessions").status_code,
     ]

@@ -70,6 +70,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
         "FAIRLEAD_NODE_PACKS": str(PACKS),
         "FAIRLEAD_ENGINE_MEMORY_MIB": "1500",
         "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
+        "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1",  # signing in is bounded by address, and attacks are repeated
         **(more or {}),
     }
 
