@@ -143,6 +143,44 @@ def test_absent_api_is_not_documented() -> None:
     }
 
 
+def test_objects_without_named_members_may_have_any() -> None:
+    """A generated client does not take `AnyObject` for an object that is always empty."""
+    closed = [
+        part
+        for part in _parts(_DOCUMENT)
+        if part.get("type") == "object" and "properties" not in part and "additionalProperties" not in part
+    ]
+    assert closed == []
+
+
+def test_answer_of_any_type_is_bytes() -> None:
+    """A generated client does not read a file as JSON."""
+    contents = [
+        answer["content"] for one in _operations() for answer in one["responses"].values() if "content" in answer
+    ]
+    answers = [content["*/*"]["schema"] for content in contents if "*/*" in content]
+    assert answers
+    assert all(schema == {"type": "string", "format": "binary"} for schema in answers)
+
+
+def test_filter_by_labels_is_one_parameter() -> None:
+    """A generated client that is given labels sends `metadata[team]=blue`, which is what the list filters by."""
+    listing = next(
+        one for one in _operations() if any(part["name"] == "metadata" for part in one.get("parameters", ()))
+    )
+    found = next(part for part in listing["parameters"] if part["name"] == "metadata")
+    assert (found["style"], found["explode"]) == ("deepObject", True)
+    assert found["schema"]["additionalProperties"]["type"] == "string"
+
+
+def _parts(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object within a part of the document."""
+    if isinstance(part, Mapping):
+        yield part
+    for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list | tuple) else ():
+        yield from _parts(inner)
+
+
 def _operations() -> Iterator[Mapping[str, Any]]:
     return (operation for methods in _DOCUMENT["paths"].values() for operation in methods.values())
 

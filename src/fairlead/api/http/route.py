@@ -108,13 +108,17 @@ class Access(enum.Enum):
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A value in a query, a header or a path; `type` stands for its schema."""
+    """A value in a query, a header or a path; `type` stands for its schema.
+
+    One that `is_deep` is an object of which each member is a parameter of its own: `metadata[team]=blue`.
+    """
 
     name: str
     summary: str
     type: Any = str
     where: Literal["query", "header", "path"] = "query"
     is_required: bool = False
+    is_deep: bool = False
 
 
 class Body(msgspec.Struct, frozen=True):

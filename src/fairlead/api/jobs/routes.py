@@ -43,7 +43,7 @@ _LIST: Final = (
         "limit", f"How many jobs at most; {PAGE_MAX} where it is absent or more.", Annotated[int, msgspec.Meta(ge=1)]
     ),
     Parameter("cursor", "The `next_cursor` of the page before."),
-    Parameter("metadata[key]", "A label that the jobs have, for up to three keys."),
+    Parameter("metadata", "Labels that the jobs have, for up to three keys.", dict[str, str], is_deep=True),
 )
 
 _TAKEN: Final = {

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.api import routes as service
 from fairlead.api.admin.api import API as ADMIN_API
-from fairlead.api.http.route import JSON, Access, Answer, Api, Nothing, Parameter, Route
+from fairlead.api.http.route import ANYTHING, JSON, Access, Answer, Api, Nothing, Parameter, Route
 from fairlead.api.openapi.handlers import Served
 from fairlead.api.registry.api import registry_api
 from fairlead.api.router import routes as router
@@ -57,6 +57,8 @@ _SCHEMES: Final = {
         "description": "The session of a member, `__Host-fairlead_session` by https; changes also need X-CSRF-Token.",
     },
 }
+_BINARY: Final = {"type": "string", "format": "binary"}
+"""Bytes of any type: without a schema, generators read them as JSON."""
 _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})
 
 
@@ -115,6 +117,7 @@ def openapi_document(served: Served) -> Mapping[str, object]:
     every = apis(served)
     types = list(_types(every))
     schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
+    _open_objects([*schemas, *components.values()])
     writer = _Writer(served, {id(type_): schema for type_, schema in zip(types, schemas, strict=True)})
     paths: dict[str, dict[str, object]] = {}
     for api in every:
@@ -153,6 +156,18 @@ def _types(every: Sequence[Api]) -> Iterator[object]:
             yield from () if route.body is None else (route.body.type,)
             yield from (answer.type for answer in route.answers.values() if answer.type is not Nothing)
     yield from (header.type for header in HEADERS.values())
+
+
+def _open_objects(schemas: list[Any]) -> None:
+    """Say of objects without named members that they may have any: some generators take that for none at all."""
+    for schema in schemas:
+        if isinstance(schema, list):
+            _open_objects(schema)
+        elif isinstance(schema, dict):
+            types = schema.get("type", ())
+            if "object" in ([types] if isinstance(types, str) else types) and "properties" not in schema:
+                schema.setdefault("additionalProperties", True)
+            _open_objects(list(schema.values()))
 
 
 class _Writer:
@@ -200,6 +215,7 @@ class _Writer:
             "required": parameter.is_required or parameter.where == "path",
             "description": parameter.summary,
             "schema": self._schemas[id(parameter.type)],
+            **({"style": "deepObject", "explode": True} if parameter.is_deep else {}),
         }
 
     def _responses(self, api: Api, route: Route) -> Mapping[str, object]:
@@ -215,7 +231,10 @@ class _Writer:
         if answer.type is Nothing:
             return written
         schema = self._schemas[id(answer.type)]
-        return {**written, "content": {media_type: {"schema": schema} for media_type in answer.media_types}}
+        content = {
+            media_type: {"schema": _BINARY if media_type == ANYTHING else schema} for media_type in answer.media_types
+        }
+        return {**written, "content": content}
 
     def _header(self, name: str) -> tuple[str, Mapping[str, object]]:
         """A header by its name on the wire. One that always comes cannot be a reference, and is written out."""
