@@ -202,6 +202,12 @@ class NotThere(msgspec.Struct, frozen=True):
     id: str
 
 
+class NothingPublished(msgspec.Struct, frozen=True):
+    """The node has no version that could be installed: none was published, or the archive of none has arrived."""
+
+    node_id: str
+
+
 class NotOwner(msgspec.Struct, frozen=True):
     """The publisher is another workspace's."""
 
@@ -243,7 +249,9 @@ class StorageSpent(msgspec.Struct, frozen=True):
     limit: int
 
 
-RegistryFault: TypeAlias = BadEntry | NotThere | NotOwner | Banned | IdTaken | VersionTaken | TooMany | StorageSpent
+RegistryFault: TypeAlias = (
+    BadEntry | NotThere | NothingPublished | NotOwner | Banned | IdTaken | VersionTaken | TooMany | StorageSpent
+)
 
 
 class RegistryFaultError(Exception):

@@ -33,6 +33,11 @@ class Publishing:
         assert response.headers["x-service-request-id"]
         return response.json()
 
+    def next_cursor(self, path: str) -> str:
+        """Read the cursor after the first entry of a list."""
+        link = self.client.get(path, params={"limit": 1}).links["next"]["url"]
+        return httpx.URL(link).params["cursor"]
+
     def make_node(self, name: str, **said: Any) -> str:
         """Make a node that nobody else has, and return its id."""
         id_ = f"{self.publisher}-{name}"

@@ -126,8 +126,10 @@ def test_version_is_shown_once_its_archive_has_come(publishing: Publishing, node
     first = announce(publishing, node, "1.0.0")
     waiting = msgspec.json.decode(first.content, type=Published)
     assert "latest_version" not in publishing.read(f"/nodes/{node}")
-    assert publishing.read(f"/nodes/{node}/versions")["data"] == []
-    assert refusal_of(publishing.client.get(f"/nodes/{node}/install")) == (404, "not_found")
+    assert publishing.read(f"/nodes/{node}/versions") == []
+    refused = publishing.client.get(f"/nodes/{node}/install")
+    assert refusal_of(refused) == (404, "not_found")
+    assert refused.json()["message"] == f"{node} has no version to install yet: publish one with its archive."
     assert refusal_of(publishing.client.get(waiting.node_version.downloadUrl)) == (404, "not_found")
     content = archive("the code, mended")
     told = publish(publishing, node, "1.0.0", content)
@@ -153,7 +155,7 @@ def test_publishing_again_changes_what_is_said_of_the_node(publishing: Publishin
     found = msgspec.convert(publishing.read(f"/nodes/{node}"), Node)
     assert (found.description, found.author) == ("Paints.", "Ann")
     assert publishing.read("/nodes", search=f"{node} ann")["total"] == 1
-    versions = [msgspec.convert(one, Version) for one in publishing.read(f"/nodes/{node}/versions")["data"]]
+    versions = [msgspec.convert(one, Version) for one in publishing.read(f"/nodes/{node}/versions")]
     assert [one.version for one in versions] == ["1.1.0", "1.0.0"]
     assert [httpx.get(one.downloadUrl).content for one in versions] == [two, one]
     assert [one.id for one in versions] == [f"{node}@1.1.0", f"{node}@1.0.0"]

@@ -202,8 +202,8 @@ def test_malformed_query_is_refused(publishing: Publishing) -> None:
     for number in range(2):
         publishing.make_node(f"n{number}")
         publishing.publish(node_id, f"1.{number}.0")
-    cursor = publishing.read(f"/nodes/{node_id}/versions", limit=1)["next_cursor"]
-    elsewhere = publishing.read(f"/publishers/{publishing.publisher}/nodes", limit=1)["next_cursor"]
+    cursor = publishing.next_cursor(f"/nodes/{node_id}/versions")
+    elsewhere = publishing.next_cursor(f"/publishers/{publishing.publisher}/nodes")
     bad: list[dict[str, str]] = [
         {"limit": text} for text in ("0", "101", "-1", "1.0", "", "x", "1e1", "\u0661", "9" * 99)
     ]

@@ -92,6 +92,7 @@ HEADERS: Final[Mapping[str, HeaderShown]] = MappingProxyType(
         "content-range": HeaderShown("Which part this is, or how many bytes there are."),
         "content-disposition": HeaderShown("What the file is called, and whether to show it."),
         "accept-ranges": HeaderShown("`bytes`: parts may be asked for."),
+        "link": HeaderShown('The page after this one, with `rel="next"`; absent on the last.'),
         "location": HeaderShown("Where the file is: a link that is its own credential."),
     }
 )

@@ -16,6 +16,7 @@ from fairlead.domain.registry import (
     BadEntry,
     Banned,
     IdTaken,
+    NothingPublished,
     NotOwner,
     NotThere,
     RegistryFault,
@@ -65,6 +66,8 @@ def _registry_fault(fault: RegistryFault) -> _Worded:  # noqa: PLR0911 -- one to
             return _Worded(403, "banned", f"The {kind} {id_} is banned.")
         case NotThere(kind, id_):
             return _Worded(404, "not_found", f"There is no {kind} {id_[:_SHOWN]}.")
+        case NothingPublished(node_id):
+            return _Worded(404, "not_found", f"{node_id} has no version to install yet: publish one with its archive.")
         case IdTaken(kind, id_):
             return _Worded(409, "id_taken", f"The id {id_} of a {kind} is taken.")
         case VersionTaken(node_id, version):

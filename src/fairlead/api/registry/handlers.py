@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Final, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from fairlead.api.assets import content_response, signed_query
 from fairlead.api.http.asgi import read_small_json
 from fairlead.api.http.credentials import CredentialReader
-from fairlead.api.http.cursors import read_cursor
+from fairlead.api.http.cursors import make_cursor, read_cursor
 from fairlead.api.http.forms import read_body
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.representations import UnsatisfiableRangeError
@@ -22,7 +23,6 @@ from fairlead.api.registry.wire import (
     answer,
     shown_node,
     shown_nodes,
-    shown_page,
     shown_publisher,
     shown_version,
 )
@@ -42,7 +42,7 @@ from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.registry.archives import NodeArchives
-from fairlead.operations.registry.publishing import Registry
+from fairlead.operations.registry.publishing import Registry, RegistryPage
 
 BODY_MAX: Final = 64 * 1024
 _LIMIT_DEFAULT: Final = 20
@@ -80,7 +80,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         """`GET /publishers`: all of them, by id."""
         which, limit = "publishers", _limit(request)
         page = await self.registry.publishers(_after(request, which), limit)
-        return answer(shown_page(page, shown_publisher, which, limit))
+        return self._list(request, page, shown_publisher, which)
 
     async def create_publisher(self, request: Request) -> Response:
         """`POST /publishers`: make a publisher that belongs to the caller's workspace."""
@@ -110,7 +110,7 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         publisher_id, limit = _publisher_id(request), _limit(request)
         which = f"nodes of {publisher_id[:LIMIT_MAX]}"
         page = await self.registry.nodes_of(publisher_id, _after(request, which), limit)
-        return answer(shown_page(page, self._shower(request), which, limit))
+        return self._list(request, page, self._shower(request), which)
 
     async def create_node(self, request: Request) -> Response:
         """`POST /publishers/{publisher_id}/nodes`: make a node, which has no versions yet."""
@@ -187,7 +187,19 @@ class RegistryHandlers(msgspec.Struct, frozen=True):
         which = f"versions of {node_id[:LIMIT_MAX]}"
         page = await self.registry.versions(node_id, _after(request, which), limit)
         base = self._base(request)
-        return answer(shown_page(page, lambda version: shown_version(version, base), which, limit))
+        return self._list(request, page, lambda version: shown_version(version, base), which)
+
+    def _list(self, request: Request, page: RegistryPage[T], shown: Callable[[T], object], which: str) -> Response:
+        """A plain array, as released clients read it, and a link (RFC 8288) to the page after it where there is one.
+
+        The cursor of the link names the list (`which`), and is refused by any other.
+        """
+        entries = [shown(entry) for entry in page.entries]
+        if page.after is None:
+            return answer(entries)
+        query = urlencode({**request.query_params, "cursor": make_cursor(which, page.after)})
+        address = f"{self.base_urls.of(request.scope)}{request.scope['path']}?{query}"
+        return answer(entries, more={"Link": f'<{address}>; rel="next"'})
 
     def _base(self, request: Request) -> str:
         return self.base_urls.of(request.scope) + self.prefix

@@ -18,7 +18,6 @@ from fairlead.api.registry.handlers import LIMIT_MAX, RegistryHandlers
 from fairlead.api.registry.wire import (
     ShownNode,
     ShownNodes,
-    ShownPage,
     ShownPublisher,
     ShownVersion,
 )
@@ -26,7 +25,7 @@ from fairlead.domain.registry import NodeEntry, PublisherChange, PublisherEntry,
 
 _PAGE: Final = (
     Parameter("limit", "How many at most; 20 where it is absent.", Annotated[int, msgspec.Meta(ge=1, le=LIMIT_MAX)]),
-    Parameter("cursor", "The `next_cursor` of the page before."),
+    Parameter("cursor", "Where the page before ended, as its link or its `next_cursor` says."),
 )
 _NUMBER: Final = Parameter("page", "Which page, from 1 on, in place of a cursor.", Annotated[int, msgspec.Meta(ge=1)])
 _SEARCH: Final = Parameter("search", "Words that a node must have.")
@@ -37,7 +36,7 @@ ROUTES: Final = (
         "/publishers",
         RegistryHandlers.list_publishers,
         "List publishers",
-        {200: Answer("A page.", ShownPage[ShownPublisher])},
+        {200: Answer("A page.", list[ShownPublisher], headers=("link",))},
         (400,),
         _PAGE,
         access=Access.NOTHING,
@@ -82,7 +81,7 @@ ROUTES: Final = (
         "/publishers/{publisher_id}/nodes",
         RegistryHandlers.list_nodes_of_publisher,
         "List a publisher's nodes",
-        {200: Answer("A page.", ShownPage[ShownNode])},
+        {200: Answer("A page.", list[ShownNode], headers=("link",))},
         (400, 404),
         _PAGE,
         access=Access.NOTHING,
@@ -142,7 +141,7 @@ ROUTES: Final = (
         "/nodes/{node_id}/versions",
         RegistryHandlers.list_versions,
         "List a node's versions, the newest first",
-        {200: Answer("A page.", ShownPage[ShownVersion])},
+        {200: Answer("A page.", list[ShownVersion], headers=("link",))},
         (400, 404),
         _PAGE,
         access=Access.NOTHING,

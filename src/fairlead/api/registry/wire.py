@@ -1,7 +1,7 @@
 """The registry's answers, made from domain records (docs/registry.md)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from starlette.responses import Response
@@ -17,12 +17,10 @@ from fairlead.domain.registry import (
     VersionEntry,
     archive_id,
 )
-from fairlead.operations.registry.publishing import CountedPage, RegistryPage
+from fairlead.operations.registry.publishing import CountedPage
 
 _HEADERS: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
-T = TypeVar("T")
-S = TypeVar("S")
 
 
 class ShownPublisher(PublisherEntry, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,22 +59,20 @@ class ShownPublication(msgspec.Struct, frozen=True):
     signedUrl: str  # noqa: N815 -- as released clients read it
 
 
-class ShownPage(msgspec.Struct, Generic[S], frozen=True, omit_defaults=True):
-    """A page of a list; `next_cursor` is absent on the last one."""
+class ShownNodes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of nodes; `next_cursor` is absent on the last one.
 
-    data: Sequence[S]
+    With what released clients read: its number, how many pages there are, and how many nodes.
+    """
+
+    data: Sequence[ShownNode]
     has_more: bool
     limit: int
-    next_cursor: str | None = None
-
-
-class ShownNodes(ShownPage[ShownNode], frozen=True, kw_only=True, omit_defaults=True):
-    """A page of nodes, with what released clients read: its number, how many pages there are, and how many nodes."""
-
     nodes: Sequence[ShownNode]
     total: int
     page: int
     totalPages: int  # noqa: N815 -- as released clients read it
+    next_cursor: str | None = None
 
 
 ErrorName: TypeAlias = Literal[
@@ -129,21 +125,15 @@ def shown_version(version: NodeVersion, base: str) -> ShownVersion:
 
 
 def shown_nodes(page: CountedPage, shown: Callable[[PublishedNode], ShownNode], which: str, limit: int) -> ShownNodes:
-    """A page of nodes as it is sent."""
-    plain = shown_page(page, shown, which, limit)
+    """A page of nodes as it is sent; its cursor names the list (`which`), and is refused by any other."""
+    nodes = [shown(node) for node in page.entries]
     return ShownNodes(
-        data=plain.data,
-        has_more=plain.has_more,
+        data=nodes,
+        has_more=page.after is not None,
         limit=limit,
-        next_cursor=plain.next_cursor,
-        nodes=plain.data,
+        next_cursor=None if page.after is None else make_cursor(which, page.after),
+        nodes=nodes,
         total=page.total,
         page=page.before // limit + 1,
         totalPages=-(-page.total // limit),
     )
-
-
-def shown_page(page: RegistryPage[T], shown: Callable[[T], S], which: str, limit: int) -> ShownPage[S]:
-    """A page as it is sent; its cursor names the list (`which`), and is refused by any other."""
-    cursor = None if page.after is None else make_cursor(which, page.after)
-    return ShownPage([shown(entry) for entry in page.entries], cursor is not None, limit, cursor)

@@ -20,6 +20,7 @@ from fairlead.domain.registry import (
     Kind,
     NodeEntry,
     NodeVersion,
+    NothingPublished,
     NotThere,
     PublishedNode,
     Publisher,
@@ -182,11 +183,12 @@ class Registry:
             installed = await self._write(lambda c: registry.install(c, node_id, version))
         else:
             installed = await self._read(lambda c: registry.find_version(c, node_id, version))
-        if installed is None:
-            raise RegistryFaultError(
-                NotThere(Kind.NODE, node_id) if version is None else NotThere(Kind.VERSION, f"{node_id}@{version}")
-            )
-        return installed
+        if installed is not None:
+            return installed
+        if version is not None:
+            raise RegistryFaultError(NotThere(Kind.VERSION, f"{node_id}@{version}"))
+        await self.node(node_id)
+        raise RegistryFaultError(NothingPublished(node_id))
 
     async def nodes_of(self, publisher_id: str, after: str | None, limit: int) -> RegistryPage[PublishedNode]:
         """A page of the nodes of one publisher, by id."""
