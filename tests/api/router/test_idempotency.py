@@ -212,7 +212,7 @@ def test_refusal_by_a_full_partner_leaves_the_key_free(partner: FakePartner, ask
         pytest.param(
             reply_json({"error": {"message": "too dark"}}, 400),
             400,
-            {"x-service-upstream-detail": '"too dark"', "x-service-upstream-status": "400"},
+            {"x-service-upstream-detail": "too dark", "x-service-upstream-status": "400"},
             id="a 400 of the partner",
         ),
         pytest.param(

@@ -47,5 +47,5 @@ SCHEMA_CACHING: Final = "private, max-age=300, must-revalidate"
 
 
 def header_text(text: str) -> bytes:
-    """Text as a header takes it without a loss: a JSON string in ASCII."""
-    return json.dumps(text).encode("ascii")
+    """Text as a header takes it without a loss: as it is where it is printable ASCII, else a JSON string in ASCII."""
+    return (text if text.isascii() and text.isprintable() else json.dumps(text)).encode("ascii")
