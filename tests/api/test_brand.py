@@ -47,7 +47,8 @@ def _names(response: httpx.Response) -> set[str]:
 def test_headers_carry_the_brand(acme: Server, partner: FakePartner) -> None:
     """The service's own headers carry the brand, on successes, refusals and 404s alike; the others do not."""
     made = acme.client.post("/v2/models/fake/json-1", json={})
-    assert _names(made) == {"x-acme-request-id", "x-acme-credits-used"}
+    cost = {"x-litellm-response-cost", "x-litellm-total-tokens"}
+    assert _names(made) == {"x-acme-request-id", "x-acme-credits-used", *cost}
     partner.script("/json", reply(504))
     late = acme.client.post("/v2/models/fake/json-1", json={})
     assert _names(late) == {"x-acme-request-id", "x-acme-error-type", "x-acme-upstream-status", "retry-after"}

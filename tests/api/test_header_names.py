@@ -26,6 +26,7 @@ _PLAIN: Final = {
     "CONCURRENCY_LIMIT": "X-Concurrency-Limit",
     "CONCURRENCY_CURRENT": "X-Concurrency-Current",
     "CONCURRENCY_REMAINING": "X-Concurrency-Remaining",
+    "RESPONSE_COST": "X-Litellm-Response-Cost",
     "CONTENT_TYPE": "Content-Type",
 }
 
@@ -46,6 +47,7 @@ def test_standard_headers_have_no_prefix() -> None:
     spelled = {name: value for name, value in vars(headers).items() if name.isupper() and isinstance(value, bytes)}
     assert spelled == {name: text.lower().encode() for name, text in _PLAIN.items()}
     assert headers.NOSNIFF == (b"x-content-type-options", b"nosniff")
+    assert headers.TOTAL_TOKENS == (b"x-litellm-total-tokens", b"0")
 
 
 def test_other_prefix_renames_every_service_header() -> None:

@@ -66,6 +66,9 @@ def test_call_with_a_key_is_made_once(legs: Server, partner: FakePartner, ask: A
     assert again.content == first.content == _LINKLESS
     for name in ("content-type", "x-service-credits-used", "x-content-type-options"):
         assert again.headers[name] == first.headers[name]
+    costs = [name for name in first.headers if name.startswith("x-litellm-")]
+    assert len(costs) == 2, "a gateway in front reads what the call has cost"
+    assert not any(name in again.headers for name in costs), "and would count a replay again"
     assert again.headers["x-service-request-id"] != first.headers["x-service-request-id"]
     assert len(partner.requests()) == 1
     assert legs.charges(first.headers["x-service-request-id"]) == []  # the default workspace paid nothing

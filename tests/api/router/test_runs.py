@@ -19,6 +19,8 @@ _HEADERS = {
     "x-content-type-options",
     "x-service-request-id",
     "x-service-credits-used",
+    "x-litellm-response-cost",
+    "x-litellm-total-tokens",
 }
 
 
@@ -148,6 +150,8 @@ def test_credits_header_agrees_with_the_ledger(
     assert response.headers["x-service-credits-used"] == credits_used
     exact = Decimal(dollars) * 211
     assert abs(Decimal(response.headers["x-service-credits-used"]) - exact) <= Decimal("0.005")
+    assert response.headers["x-litellm-response-cost"] == dollars
+    assert response.headers["x-litellm-total-tokens"] == "0"
 
 
 @pytest.mark.req("R-29")

@@ -36,6 +36,10 @@ COMMITTED_SPEND_REMAINING: Final = b"x-committed-spend-remaining"
 CONCURRENCY_LIMIT: Final = b"x-concurrency-limit"
 CONCURRENCY_CURRENT: Final = b"x-concurrency-current"
 CONCURRENCY_REMAINING: Final = b"x-concurrency-remaining"
+RESPONSE_COST: Final = b"x-litellm-response-cost"
+"""Where LLM gateways of a widely used kind look for what a call cost, in dollars."""
+TOTAL_TOKENS: Final = (b"x-litellm-total-tokens", b"0")
+"""Likewise its tokens: media have none, and without it they would be guessed."""
 CONTENT_TYPE: Final = b"content-type"
 REPLAYED: Final = (IDEMPOTENT_REPLAYED, b"true")
 NOSNIFF: Final = (b"x-content-type-options", b"nosniff")

@@ -51,6 +51,7 @@ from fairlead.domain.runs.replays import KEY_MAX
 _COMMITTED: Final = ("x-committed-spend-limit", "x-committed-spend-current", "x-committed-spend-remaining")
 _CONCURRENCY: Final = ("x-concurrency-limit", "x-concurrency-current", "x-concurrency-remaining")
 _RESULT: Final = ("credits_used", "router_dropped_params")
+_COST: Final = ("x-litellm-response-cost", "x-litellm-total-tokens")
 _PROVIDER: Final = Parameter("model_provider", "The provider that is to serve the run; `native` is the model's own.")
 _STRICT: Final = Parameter("strict_mode", "Whether the body is in the named provider's own form.", bool)
 _FALLBACK: Final = Parameter("fallback_provider", "Whether another provider may serve the run after a failure.", bool)
@@ -79,7 +80,7 @@ _V2: Final = (
                 "The model's own answer, as its partner gave it.",
                 Any,
                 (JSON, ANYTHING),
-                (*_RESULT, "router_fallback_provider", "idempotent-replayed", *_COMMITTED),
+                (*_RESULT, *_COST, "router_fallback_provider", "idempotent-replayed", *_COMMITTED),
             )
         },
         (*_ENDS, 404, 413),

@@ -24,7 +24,7 @@ from fairlead.api.http.asgi import (
 )
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
-from fairlead.api.http.headers import CONTENT_TYPE, REPLAYED, HeaderNames
+from fairlead.api.http.headers import CONTENT_TYPE, REPLAYED, RESPONSE_COST, TOTAL_TOKENS, HeaderNames
 from fairlead.api.router.errors import committed_headers, error_response
 from fairlead.api.router.generations import Generation
 from fairlead.api.router.wire import dropped_text, read_route_options
@@ -32,7 +32,7 @@ from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.identifiers import is_model_segment, is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
-from fairlead.domain.ledger.money import as_credits
+from fairlead.domain.ledger.money import as_credits, as_dollars
 from fairlead.domain.runs.entries import Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
@@ -173,6 +173,8 @@ class RunHandler(msgspec.Struct, frozen=True):
         headers: Headers = [(CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace"))]
         if answered.charge is not None:
             headers.append((names.credits_used, as_credits(answered.charge).encode()))
+            if not answered.is_replay:  # which a gateway in front would count again
+                headers += ((RESPONSE_COST, as_dollars(answered.charge).encode()), TOTAL_TOKENS)
         if answered.dropped:
             headers.append((names.router_dropped_params, dropped_text(answered.dropped)))
         if answered.fallback_provider is not None:

@@ -27,8 +27,12 @@ def from_dollars(text: str) -> int:
     return -units if found["sign"] else units
 
 
+@functools.lru_cache(maxsize=4096)
 def as_dollars(amount: int) -> str:
-    """Write an amount in dollars without an exponent and without trailing zeros: `"0.0042"`, `"-1.5"`, `"0"`."""
+    """Write an amount in dollars without an exponent and without trailing zeros: `"0.0042"`, `"-1.5"`, `"0"`.
+
+    Cached: this and `as_credits` run once per answer, and most answers cost the same as an earlier one.
+    """
     sign = "-" if amount < 0 else ""
     whole, fraction = divmod(abs(amount), UNITS_PER_DOLLAR)
     decimals = f"{fraction:08d}".rstrip("0")
@@ -39,7 +43,7 @@ def as_dollars(amount: int) -> str:
 def as_credits(amount: int) -> str:
     """Write an amount in platform credits, rounded half up to two decimals (R-28: $1 = 211 credits).
 
-    Computed with integers, and cached: this runs once per answer, and most answers cost the same as an earlier one.
+    Computed with integers.
     """
     hundredths, rest = divmod(abs(amount) * _UNITS_PER_CENT_OF_CREDIT, UNITS_PER_DOLLAR)
     if rest * 2 >= UNITS_PER_DOLLAR:
