@@ -114,6 +114,7 @@ class Client:
         told = self.status(request_id, model).json()
         if told["status"] != "IN_QUEUE":
             assert told.pop("queue_position") == 0
+        assert told.pop("logs") is None
         return {name: value for name, value in told.items() if name != "request_id" and not name.endswith("_url")}
 
     def wait_for_completion(

@@ -62,6 +62,7 @@ ROUTER: Final = (
     Attack("GET", _RUN, 404),
     Attack("GET", f"{_RUN}/status", 404),
     Attack("PUT", f"{_RUN}/cancel", 404),
+    Attack("POST", f"{_RUN}/cancel", 404),
     Attack("GET", f"{_RUN}/events", 404),
     Attack("GET", f"{_RUN}/deliveries", 404),
     Attack("GET", "/v2/webhook-secret", 200),

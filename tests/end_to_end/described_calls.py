@@ -146,6 +146,7 @@ CALLS: Final[Mapping[str, Call]] = {
     "router_estimate": Call(body=_INPUT),
     "router_submit_request": Call(body=_INPUT),
     "router_cancel_request": Call(make=_some_run),
+    "router_post_cancel_request": Call(make=_some_run),
     "router_put_provider_key": Call({"provider": "fake"}, body={"key": "a-key-at-a-partner"}),
     "router_show_provider_key": Call(_AT_FAKE, make=_some_provider_key),
     "router_delete_provider_key": Call(_AT_FAKE, make=_some_provider_key),

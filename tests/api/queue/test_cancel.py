@@ -62,6 +62,15 @@ def test_cancelled_parked_run_ends_at_once(full: tuple[Client, str], partner: Fa
     assert len(partner.requests()) == 1
 
 
+def test_cancel_may_be_posted(full: tuple[Client, str]) -> None:
+    """`POST` asks for the same as `PUT`, as released clients of either kind do."""
+    client, _ = full
+    request_id = client.queue()
+    path = f"/v2/models/fake/json-1/requests/{request_id}/cancel"
+    _is_requested(client.request("POST", path), request_id)
+    _is_too_late(client.request("POST", path), request_id)
+
+
 def test_second_cancel_is_told_that_the_run_has_ended(full: tuple[Client, str]) -> None:
     """The second time it has ended already; a replay of its submit says the same."""
     client, _ = full

@@ -58,7 +58,7 @@ def test_status_has_its_documented_fields(client: Client, partner: FakePartner) 
             "cancel_url": f"{address}/cancel",
         }.items() <= response.json().items()
     assert under_way.json().keys() == {
-        "request_id", "status", "status_url", "response_url", "cancel_url", "queue_position",
+        "request_id", "status", "status_url", "response_url", "cancel_url", "queue_position", "logs",
     }  # fmt: skip
     assert waiting.json().keys() == under_way.json().keys()
     partner.release()

@@ -35,6 +35,7 @@ def test_submit_is_answered_with_its_documented_fields(client: Client, partner: 
         "request_id": told["request_id"],
         "status": "IN_QUEUE",
         "queue_position": 0,
+        "logs": None,
         "status_url": f"{address}/status",
         "response_url": address,
         "cancel_url": f"{address}/cancel",

@@ -39,18 +39,18 @@ def test_default_page_has_twenty_models(router: Server, pager: str) -> None:
 
 
 @pytest.mark.req("R-02")
-def test_entry_names_and_prices_a_model(router: Server, pager: str) -> None:
-    """An entry is id, provider, model and billing, and beyond these a title and prices in words."""
-    assert _list(router, pager, limit=1)["data"] == [
-        {
-            "id": "page/m-000",
-            "provider": "page",
-            "model": "m-000",
-            "billing": {"charges_on_policy_rejection": "unknown"},
-            "title": "A fake model",
-            "price": ["0.01 per run"],
-        }
-    ]
+def test_entry_names_a_model(router: Server, pager: str) -> None:
+    """An entry is id, provider, model and billing, and beyond these a title; prices only where they are asked for."""
+    entry = {
+        "id": "page/m-000",
+        "provider": "page",
+        "model": "m-000",
+        "billing": {"charges_on_policy_rejection": "unknown"},
+        "title": "A fake model",
+    }
+    assert _list(router, pager, limit=1)["data"] == [entry]
+    assert _list(router, pager, limit=1, prices="false")["data"] == [entry]
+    assert _list(router, pager, limit=1, prices="true")["data"] == [entry | {"price": ["0.01 per run"]}]
 
 
 @pytest.mark.parametrize(
@@ -238,18 +238,21 @@ def test_malformed_query_is_400(router: Server, query: str) -> None:
 
 @pytest.mark.req("R-05")
 def test_detail_has_entry_schema_link_and_providers(router: Server) -> None:
-    """The detail is the entry, the link to its schema, and the providers that serve it."""
-    response = router.client.get("/v2/models/fake/closed-1")
-    assert response.json() == {
+    """The detail is the entry, the link to its schema, and the providers that serve it; prices on request."""
+    path = "/v2/models/fake/closed-1"
+    detail = router.client.get(path).json()
+    assert detail == {
         "id": "fake/closed-1",
         "provider": "fake",
         "model": "closed-1",
         "billing": {"charges_on_policy_rejection": "unknown"},
         "providers": [{"provider": "fake", "native": True, "model": "closed-1", "available": True}],
         "title": "A fake model",
-        "price": ["0.01 per run"],
         "input_schema_url": f"{router.url}/v2/models/fake/closed-1/openapi.json",
     }
+    assert router.client.get(path, params={"prices": "true"}).json() == detail | {"price": ["0.01 per run"]}
+    refused = router.client.get(path, params={"prices": "yes"})
+    assert (refused.status_code, refused.json()["error_type"]) == (400, "invalid_input")
 
 
 @pytest.mark.req("R-05")

@@ -12,7 +12,7 @@ from fairlead.api.http.representations import answer_tagged
 from fairlead.api.http.route import caller_of
 from fairlead.api.router.generations import generation_of
 from fairlead.api.router.runs import model_id_of
-from fairlead.api.router.wire import detail_response, list_response, page_query
+from fairlead.api.router.wire import asks_for_prices, detail_response, list_response, page_query, read_query
 from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.catalog.schema import strong_etag
@@ -35,7 +35,7 @@ class Handlers(msgspec.Struct, frozen=True):
         asked = page_query(request.url.query.encode("ascii", "replace"))
         catalog = self.catalog.current
         page = self.catalog.page(caller, asked.limit, asked.build, asked.after, asked.wanted)
-        content = _encode(list_response(page, catalog.build, self.catalog.today()))
+        content = _encode(list_response(page, catalog.build, self.catalog.today() if asked.has_prices else None))
         return answer_tagged(request, content, strong_etag(content), SCHEMA_CACHING)
 
     async def show_model(self, request: Request) -> Response:
@@ -43,7 +43,8 @@ class Handlers(msgspec.Struct, frozen=True):
         caller = self._caller(request)
         model = self._find(request, caller)
         url = f"{self.base_urls.of(request.scope)}{generation_of(request.scope).prefix}/models/{model.id}/openapi.json"
-        detail = detail_response(model, url, self.is_configured, self.catalog.today())
+        has_prices = asks_for_prices(read_query(request.url.query.encode("ascii", "replace")))
+        detail = detail_response(model, url, self.is_configured, self.catalog.today() if has_prices else None)
         return Response(_encode(detail), media_type="application/json")
 
     async def show_schema(self, request: Request) -> Response:

@@ -99,7 +99,7 @@ class QueueHandlers(msgspec.Struct, frozen=True):
         return self._answer(200, status_response(found, self.base_urls.of(request.scope)), found)
 
     async def cancel_request(self, request: Request) -> Response:
-        """`PUT …/requests/{request_id}/cancel`: request a run to stop (R-35)."""
+        """`PUT` or `POST …/requests/{request_id}/cancel`: request a run to stop (R-35)."""
         caller = caller_of(request)
         request_id = request.path_params["request_id"]
         is_requested = await self.canceller.cancel(caller, _model_of(request), request_id)

@@ -63,6 +63,7 @@ _KEY: Final = Parameter(
     where="header",
 )
 _WEBHOOK: Final = Parameter("webhook_url", "Where to post to when the run has ended.", Link)
+_PRICES: Final = Parameter("prices", "Whether prices are to be told, in words and with the operator's markup.", bool)
 _DATE: Final = "in UTC, as YYYY-MM-DD."
 _INPUT: Final = Body(AnyObject)
 _IN_QUEUE: Final = (404, 410)
@@ -212,6 +213,7 @@ _V2: Final = (
             Parameter("q", "Words that id or title have, in any order and either case; 200 characters at most."),
             Parameter("modality", "What is made: `image`, `video`, `audio`, `text` or `3d`."),
             Parameter("provider", "A provider that serves the model, be it as an alternate."),
+            _PRICES,
             IF_NONE_MATCH,
         ),
     ),
@@ -221,7 +223,8 @@ _V2: Final = (
         Handlers.show_model,
         "Show one model",
         {200: Answer("The model.", ModelDetail)},
-        (404,),
+        (400, 404),
+        (_PRICES,),
     ),
     Route(
         "GET",
@@ -289,7 +292,9 @@ def _in_v1(route: Route) -> Route:
     )
 
 
-ROUTES: Final = (*_V2, *(_in_v1(route) for route in _V2 if route.handler in _IN_V1))
+_CANCEL: Final = next(route for route in _V2 if route.handler == QueueHandlers.cancel_request)
+_POSTED: Final = replace(_CANCEL, method="POST", operation_id="post_cancel_request")
+ROUTES: Final = (*_V2, _POSTED, *(_in_v1(route) for route in _V2 if route.handler in _IN_V1))
 
 _USUAL: Final = (401, 403, 429, 500, 503)
 API: Final = Api(

@@ -39,7 +39,7 @@ class ModelListEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A model on a catalog page (R-02).
 
     `modality` is what it makes; `price` are the prices that the workspace pays at its own provider, in dollars and in
-    words, absent where no rate card is in force.
+    words, absent where they were not asked for or no rate card is in force.
     """
 
     id: str
@@ -75,10 +75,10 @@ class ModelDetail(msgspec.Struct, frozen=True, omit_defaults=True):
     price: list[str] = []
 
 
-def list_response(page: Page, build: str, today: datetime.date) -> ModelListResponse:
-    """A page as it is sent, with the prices of a day."""
+def list_response(page: Page, build: str, priced_on: datetime.date | None) -> ModelListResponse:
+    """A page as it is sent, with the prices of a day where they were asked for."""
     return ModelListResponse(
-        data=[_entry(model, today) for model in page.models],
+        data=[_entry(model, priced_on) for model in page.models],
         has_more=page.after is not None,
         limit=page.limit,
         next_cursor=None if page.after is None else make_cursor(build, page.after),
@@ -86,9 +86,9 @@ def list_response(page: Page, build: str, today: datetime.date) -> ModelListResp
 
 
 def detail_response(
-    model: Model, schema_url: str, is_available: Callable[[str], bool], today: datetime.date
+    model: Model, schema_url: str, is_available: Callable[[str], bool], priced_on: datetime.date | None
 ) -> ModelDetail:
-    """A model as it is sent, with the prices of a day: its native provider first, then the alternates that serve it."""
+    """A model as it is sent, its native provider first, then the alternates; with the prices of a day where asked."""
     return ModelDetail(
         id=model.id,
         provider=model.provider,
@@ -107,7 +107,7 @@ def detail_response(
         input_schema_url=schema_url if model.input_schema is not None else None,
         canonical_id=model.canonical_id,
         modality=model.modality,
-        price=_price(model, today),
+        price=_price(model, priced_on),
     )
 
 
@@ -166,7 +166,8 @@ def _cents(amount: int) -> float:
 class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status of a queued run (R-33): `queue_position` is 0 outside the queue, `error_type` only where it failed.
 
-    `detail`, which is ours, says why a run waits that its provider could not take yet (docs/queue.md).
+    `detail`, which is ours, says why a run waits that its provider could not take yet (docs/queue.md). `logs` is what
+    clients of another service read, and always null: providers' logs are not kept.
     """
 
     request_id: str
@@ -175,6 +176,7 @@ class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     response_url: str
     cancel_url: str
     queue_position: int
+    logs: None
     error_type: str | None = None
     detail: str | None = None
 
@@ -210,6 +212,7 @@ def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
         response_url=url,
         cancel_url=f"{url}/cancel",
         queue_position=found.position or 0,
+        logs=None,
         error_type=found.error_type,
         detail=None if found.tried_again_at is None else _waiting(found.waits_for, found.tried_again_at),
     )
@@ -253,12 +256,13 @@ def estimate_query(query: bytes, native_aliases: Collection[str]) -> RouteOption
 
 
 class PageQuery(msgspec.Struct, frozen=True):
-    """A query of the catalog: how many models, after which position of which build, and which search."""
+    """A query of the catalog: how many models, after which position of which build, which search, if with prices."""
 
     limit: int | None
     build: str | None
     after: str | None
     wanted: Selection
+    has_prices: bool
 
 
 def page_query(query: bytes) -> PageQuery:
@@ -266,7 +270,13 @@ def page_query(query: bytes) -> PageQuery:
     parameters = read_query(query)
     limit, cursor = parameters.get("limit"), parameters.get("cursor")
     build, after = (None, None) if cursor is None else read_cursor(cursor)
-    return PageQuery(None if limit is None else _integer("limit", limit), build, after, _selection(parameters))
+    size = None if limit is None else _integer("limit", limit)
+    return PageQuery(size, build, after, _selection(parameters), asks_for_prices(parameters))
+
+
+def asks_for_prices(parameters: Mapping[str, str]) -> bool:
+    """Whether documents of models are to have prices, which the specification leaves out."""
+    return "prices" in parameters and _boolean("prices", parameters["prices"])
 
 
 def _selection(parameters: Mapping[str, str]) -> Selection:
@@ -349,7 +359,7 @@ def _integer(name: str, text: str) -> int:
     return -size if text[0] == "-" else size
 
 
-def _entry(model: Model, today: datetime.date) -> ModelListEntry:
+def _entry(model: Model, priced_on: datetime.date | None) -> ModelListEntry:
     return ModelListEntry(
         model.id,
         model.provider,
@@ -357,13 +367,13 @@ def _entry(model: Model, today: datetime.date) -> ModelListEntry:
         _billing(model),
         title=model.title,
         modality=model.modality,
-        price=_price(model, today),
+        price=_price(model, priced_on),
     )
 
 
-def _price(model: Model, today: datetime.date) -> list[str]:
-    """What the native provider costs on a day, with the operator's markup."""
-    card = card_in_force(model.native.rate_cards, today)
+def _price(model: Model, day: datetime.date | None) -> list[str]:
+    """What the native provider costs on a day, with the operator's markup; nothing without a day."""
+    card = None if day is None else card_in_force(model.native.rate_cards, day)
     return [] if card is None else list(price_lines(card, card.markup))
 
 
