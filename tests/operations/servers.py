@@ -103,7 +103,8 @@ every = 0.01
 status = "/status"
 pending = ["running"]
 succeeded = ["done"]
-failed = ["failed"]
+failed = ["failed", "given up"]
+unbilled = ["given up"]
 patience = 0
 
 [[signs]]

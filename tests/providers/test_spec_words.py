@@ -267,6 +267,7 @@ def test_partner_may_name_its_own_address() -> None:
         ("retried_status = [404]", 'otherwise = "/{id}/{what}"', "[calls.later.poll]", "no part 'what'"),
         ('path = "{status}"\nmethod', 'path = "/{id}"\notherwise = "/{id}"\nmethod', "otherwise = ", "'path' has none"),
         ('cancelled = ["stopped"]', 'cancelled = ["x", "done"]', "cancelled = ", "'done' means something else as well"),
+        ('cancelled = ["stopped"]', 'unbilled = ["lost"]', "unbilled = ", "'lost' is not among the texts of 'failed'"),
         ('cancelled = ["stopped"]', 'cancelled = "stopped"', "cancelled = ", "Expected `array`"),
         ('"{status}/stop?now={model}"', '"{status}stop"', 'path = "{status}stop"', "matching regex"),
         ('"{status}/stop?now={model}"', '"{status}/{what}"', "[calls.later.cancel]", "no part 'what'"),

@@ -234,13 +234,15 @@ def classify_poll(
     """
     answer = reply.document
     if failure := _read_sign(provider, call, reply, answer):
-        return _signed_poll(failure, reply)
+        signed = _signed_poll(failure, reply)
+        if isinstance(signed, Failed) and reply.status in SUCCESS and _status_text(polling, answer) in polling.unbilled:
+            return msgspec.structs.replace(signed, reached=Reached.UNBILLED)
+        return signed
     if reply.status in polling.pending_status:
         return Pending()
     if reply.status not in SUCCESS:
         return _failed_poll(reply)
-    told = find(answer, polling.status)
-    status = "absent" if told is MISSING or told is None else text_of(told)
+    status = _status_text(polling, answer)
     if status in polling.succeeded:
         return _read_accepted(_json_result(call, reply, answer)) if polling.result is None else Ended()
     return Pending() if status in polling.pending else _without_result(polling, status, reply)
@@ -250,7 +252,16 @@ def _without_result(polling: Polling, status: str | None, reply: ReadReply) -> C
     """How work ended by its status, which means neither success nor that it goes on."""
     if status in polling.cancelled:
         return Failed(Cancelled(), reply.status, Reached.ACCEPTED)
-    return _failed_poll(reply) if status in polling.failed else _read_accepted(_unreadable(reply))
+    if status not in polling.failed:
+        return _read_accepted(_unreadable(reply))
+    failed = _failed_poll(reply)
+    return msgspec.structs.replace(failed, reached=Reached.UNBILLED) if status in polling.unbilled else failed
+
+
+def _status_text(polling: Polling, answer: object) -> str | None:
+    """The status of work by an answer to a poll, as the lists of a provider file name it."""
+    told = find(answer, polling.status)
+    return "absent" if told is MISSING or told is None else text_of(told)
 
 
 def classify_result(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed:

@@ -106,7 +106,8 @@ class Polling(msgspec.Struct, frozen=True):
     `absent` among the texts stands for a status that is not there. An answer with one of `pending_status` is pending
     whatever it says, and one with one of `retried_status` says nothing of the work, as when the partner's replicas do
     not know it yet: it is asked for again, as often as `patience` allows. `cancelled` are the texts of work that was
-    stopped before its end. `result` is asked for once the work has succeeded, where the result stands elsewhere.
+    stopped before its end, and `unbilled` those of `failed` that the partner documents as costing nothing. `result` is
+    asked for once the work has succeeded, where the result stands elsewhere.
     """
 
     asking: Asking
@@ -120,6 +121,7 @@ class Polling(msgspec.Struct, frozen=True):
     succeeded: frozenset[str]
     failed: frozenset[str]
     cancelled: frozenset[str] = frozenset()
+    unbilled: frozenset[str] = frozenset()
     pending_status: frozenset[int] = frozenset()
     retried_status: frozenset[int] = frozenset()
     result: Asking | None = None

@@ -92,6 +92,7 @@ class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     succeeded: Annotated[list[str], msgspec.Meta(min_length=1)]
     failed: list[str] = []
     cancelled: list[str] = []
+    unbilled: list[str] = []
     pending: list[str] = []
     pending_status: list[_Status] = []
     retried_status: list[_Status] = []
@@ -294,8 +295,14 @@ def _poll_problems(poll: _PollFile, parts: set[str]) -> list[Problem]:
         named |= known
     if strange := (named | _placeholders(poll.result)) - parts - {"model"}:
         return [(["poll"], f"the handle has no part {min(strange)!r}")]
+    return _status_problems(poll)
+
+
+def _status_problems(poll: _PollFile) -> list[Problem]:
     if doubled := {*poll.cancelled} & {*poll.pending, *poll.succeeded, *poll.failed}:
         return [(["poll", "cancelled"], f"{min(doubled)!r} means something else as well")]
+    if strange := {*poll.unbilled} - {*poll.failed}:
+        return [(["poll", "unbilled"], f"{min(strange)!r} is not among the texts of 'failed'")]
     return []
 
 
@@ -407,6 +414,7 @@ def _polling(read: _PollFile) -> Polling:
         succeeded=frozenset(read.succeeded),
         failed=frozenset(read.failed),
         cancelled=frozenset(read.cancelled),
+        unbilled=frozenset(read.unbilled),
         pending_status=frozenset(read.pending_status),
         retried_status=frozenset(read.retried_status),
         result=None if read.result is None else _asking(read.result),

@@ -63,7 +63,8 @@ def test_completed_result_is_recorded() -> None:
 @for_each("fault", EVERY, ids=name_of)
 def test_failure_that_another_try_could_mend_is_not_recorded(fault: Fault, reached: Reached) -> None:
     """Kept is what a partner answered or may have worked on, unless it may yet tell how it ends."""
-    kept = reached in (Reached.UNKNOWN, Reached.ACCEPTED) or (reached is Reached.REFUSED and isinstance(fault, KEPT))
+    worked_on = reached in (Reached.UNKNOWN, Reached.ACCEPTED, Reached.UNBILLED)
+    kept = worked_on or (reached is Reached.REFUSED and isinstance(fault, KEPT))
     assert is_recorded(Failed(fault, None, reached)) is kept
 
 

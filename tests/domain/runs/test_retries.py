@@ -19,27 +19,27 @@ from fairlead.domain.runs.outcomes import Failed, Reached
 from fairlead.domain.runs.retries import is_about_the_form, may_go_again, may_go_elsewhere, tells_of_the_partner
 
 _BROKEN, _LATE, _BUSY, _OURS = ProviderError(), ProviderTimeout(), ServiceUnavailable("full", 1), InternalError()
-_TABLE: Final[dict[tuple[Fault, int | None], tuple[str, str, str, str, str]]] = {
+_TABLE: Final[dict[tuple[Fault, int | None], tuple[str, str, str, str, str, str]]] = {
     # e: another partner may; a: the same may again; s: the same may where it repeats safely; t: tells of the partner
-    #                    NOTHING REFUSED UNKNOWN ACCEPTED UNDECIDED
-    (_BROKEN, None): ("east", "et", "st", "", ""),
-    (_BROKEN, 400): ("east", "et", "t", "", ""),
-    (_BROKEN, 401): ("east", "et", "t", "", ""),
-    (_BROKEN, 425): ("east", "east", "t", "", ""),
-    (_BROKEN, 429): ("east", "east", "t", "", ""),
-    (_BROKEN, 500): ("east", "east", "t", "", ""),
-    (_BROKEN, 501): ("east", "et", "t", "", ""),
-    (_BROKEN, 502): ("east", "east", "t", "", ""),
-    (_BROKEN, 503): ("east", "east", "t", "", ""),
-    (_BROKEN, 504): ("east", "et", "t", "", ""),
-    (_LATE, None): ("et", "et", "t", "", ""),
-    (_LATE, 408): ("et", "et", "t", "", ""),
-    (_LATE, 504): ("et", "et", "t", "", ""),
-    (_BUSY, None): ("et", "et", "t", "", ""),
-    (_BUSY, 429): ("et", "east", "t", "", ""),
-    (_BUSY, 503): ("et", "east", "t", "", ""),
-    (_OURS, None): ("e", "e", "", "", ""),
-    (_OURS, 500): ("e", "eas", "", "", ""),
+    #                    NOTHING REFUSED UNKNOWN ACCEPTED UNBILLED UNDECIDED
+    (_BROKEN, None): ("east", "et", "st", "", "e", ""),
+    (_BROKEN, 400): ("east", "et", "t", "", "e", ""),
+    (_BROKEN, 401): ("east", "et", "t", "", "e", ""),
+    (_BROKEN, 425): ("east", "east", "t", "", "e", ""),
+    (_BROKEN, 429): ("east", "east", "t", "", "e", ""),
+    (_BROKEN, 500): ("east", "east", "t", "", "e", ""),
+    (_BROKEN, 501): ("east", "et", "t", "", "e", ""),
+    (_BROKEN, 502): ("east", "east", "t", "", "e", ""),
+    (_BROKEN, 503): ("east", "east", "t", "", "e", ""),
+    (_BROKEN, 504): ("east", "et", "t", "", "e", ""),
+    (_LATE, None): ("et", "et", "t", "", "e", ""),
+    (_LATE, 408): ("et", "et", "t", "", "e", ""),
+    (_LATE, 504): ("et", "et", "t", "", "e", ""),
+    (_BUSY, None): ("et", "et", "t", "", "e", ""),
+    (_BUSY, 429): ("et", "east", "t", "", "e", ""),
+    (_BUSY, 503): ("et", "east", "t", "", "e", ""),
+    (_OURS, None): ("e", "e", "", "", "e", ""),
+    (_OURS, 500): ("e", "eas", "", "", "e", ""),
 }
 _PARTNERS_OR_OURS: Final = (ProviderError, ProviderTimeout, ServiceUnavailable, InternalError)
 _ROWS = [

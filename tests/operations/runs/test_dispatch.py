@@ -113,6 +113,65 @@ def test_failed_task_is_not_ordered_elsewhere(
     assert partner.calls == ["POST /later", "GET /later/task-7"]
 
 
+@pytest.mark.req("R-14", "R-29")
+def test_task_that_ended_unbilled_is_ordered_elsewhere(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """A partner that bills nothing for the failed work is replaced: one hold, raised once, and one charge."""
+    partner.answers["/later/task-7"] = {"status": "given up"}
+    assert run(server.answer(caller, "twice-later")).fallback_provider == "spare"
+    assert partner.calls == ["POST /later", "GET /later/task-7", "POST /spare/later", "GET /spare/later/task-7"]
+    assert [entry[0] for entry in books.entries()] == ["credit", "hold", "raise", "post"]
+    row = books.state()
+    assert (row["state"], row["provider"], row["handle"]) == ("succeeded", "spare", "task-7")
+    assert books.figures(caller.workspace_id)[1:] == (0, 0)
+
+
+@pytest.mark.req("R-14")
+def test_first_failure_is_told_when_all_tasks_ended_unbilled(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """The last partner's task may end unbilled too: the run ends, costs nothing, and holds nothing."""
+    partner.statuses["/later"], partner.answers["/spare/later/task-7"] = 429, {"status": "given up"}
+    answer = run(server.answer(caller, "twice-later"))
+    assert isinstance(fault_of(answer), ServiceUnavailable)
+    assert (answer.charge, books.state()["state"]) == (0, "failed")
+    assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
+
+
+@pytest.mark.req("R-14", "R-29")
+def test_takeover_after_a_move_from_ended_work_asks_nobody_about_it(
+    server: Server,
+    start_server: Callable[..., Server],
+    caller: Caller,
+    partner: Partner,
+    books: Books,
+    run: Run,
+) -> None:
+    """Killed while the second partner is asked: the handle of the first is not taken for one of the second."""
+    killed = asyncio.Event()
+
+    async def die() -> None:
+        if len(partner.calls) == 3:  # the second provider has the call, and we are gone
+            await killed.wait()
+
+    async def run_and_die() -> None:
+        execution = server.executor.start(await server.admit(caller, "twice-later"))
+        await until(lambda: len(partner.calls) == 3)
+        await server.executor.drain(0.01)
+        await asyncio.wait([execution.task])
+        killed.set()
+
+    partner.answers["/later/task-7"], partner.before = {"status": "given up"}, die
+    run(run_and_die())
+    successor = start_server("server-2")
+    assert run(successor.queue.take_over()) == 1
+    run(successor.executor.drain(5))
+    assert partner.calls == ["POST /later", "GET /later/task-7", "POST /spare/later"]
+    assert (books.state()["state"], books.state()["charge"]) == ("lost", 0)
+    assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
+
+
 @pytest.mark.req("R-14")
 def test_refused_submission_is_ordered_elsewhere(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run

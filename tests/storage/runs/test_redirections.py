@@ -114,12 +114,24 @@ def test_server_presumed_dead_redirects_nothing(books: Books) -> None:
 
 
 @pytest.mark.req("R-14")
-@pytest.mark.parametrize("ended", [False, True])
-def test_accepted_or_ended_run_does_not_move(books: Books, *, ended: bool) -> None:
-    """A run whose work a partner has taken, or that has ended, goes nowhere, and no money moves for it."""
+def test_accepted_run_moves_without_its_handle(books: Books) -> None:
+    """Work that ended unbilled is forgotten: whoever takes the run over asks nobody about it."""
     books.open(balance=500)
     books.write(admission())
-    books.write(failure() if ended else acceptance())
+    books.write(acceptance())
+    assert books.write(redirection(hold=150)) == [None]
+    row = books.state()
+    assert (where(books), row["handle"], row["credential"]) == (("fal", "f1", 150, "dispatched"), None, None)
+    assert books.write(redirection(hold=150)) == [None]
+    assert books.figures() == (500, 150, 1)
+
+
+@pytest.mark.req("R-14")
+def test_ended_run_does_not_move(books: Books) -> None:
+    """A run that has ended goes nowhere, and no money moves for it."""
+    books.open(balance=500)
+    books.write(admission())
+    books.write(failure())
     before = books.figures()
     assert books.write(redirection(hold=150)) == [Superseded()]
     assert (books.figures(), where(books)[0]) == (before, "acme")

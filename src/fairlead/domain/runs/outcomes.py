@@ -60,8 +60,14 @@ class Reached(enum.Enum):
     """It was sent, and no answer tells whether the partner took it."""
     ACCEPTED = "accepted"
     """The partner took the work."""
+    UNBILLED = "unbilled"
+    """The partner took the work, and says that it ended without a result, which it does not bill."""
     UNDECIDED = "undecided"
     """The partner took the work, and its end is not known: it can be asked about again."""
+
+
+TAKEN: Final = frozenset({Reached.ACCEPTED, Reached.UNBILLED, Reached.UNDECIDED})
+"""The partner took the work, however it ended."""
 
 
 @final
@@ -86,7 +92,7 @@ class Failed(msgspec.Struct, frozen=True):
     @property
     def are_about_input(self) -> bool:
         """Whether the partner's words are about what the caller sent: it was refused, or the work on it has failed."""
-        if self.reached in (Reached.ACCEPTED, Reached.UNDECIDED):  # another status may be about the poll
+        if self.reached in TAKEN:  # another status may be about the poll
             return self.upstream_status in _SUCCESS
         return isinstance(self.fault, InvalidInput | InputRejected | ContentPolicyViolation)
 

@@ -43,7 +43,7 @@ def is_recorded(outcome: Outcome) -> bool:
     reached a partner, or the partner had no room. Undecided work keeps its key without a result: the next call with the
     key asks about it again.
     """
-    if isinstance(outcome, Completed) or outcome.reached in (Reached.UNKNOWN, Reached.ACCEPTED):
+    if isinstance(outcome, Completed) or outcome.reached in (Reached.UNKNOWN, Reached.ACCEPTED, Reached.UNBILLED):
         return True
     return outcome.reached is Reached.REFUSED and _is_of_the_partner(outcome)
 

@@ -1,6 +1,7 @@
 """Whether the same partner, or another, may be asked after a failed attempt (R-14): one pure table.
 
-Never where the partner may have taken the work, because it would be done, and paid, twice. Never for a caller's
+Never where the partner may have taken the work, because it would be done, and paid, twice; but another partner is asked
+after work that has certainly ended, without a result and without a bill. Never for a caller's
 mistake: another partner would refuse it too, and a refusal of content must not be taken to the next partner.
 """
 
@@ -14,17 +15,18 @@ from fairlead.domain.faults import (
     ProviderTimeout,
     ServiceUnavailable,
 )
-from fairlead.domain.runs.outcomes import Failed, Reached
+from fairlead.domain.runs.outcomes import TAKEN, Failed, Reached
 
 _PASSING: Final = frozenset({425, 429, 500, 502, 503})
 """The statuses of a partner after which the same call may succeed a moment later."""
 _OF_A_CREDENTIAL: Final = frozenset({401, 402, 403, 429})
 _CERTAIN: Final = frozenset({Reached.NOTHING, Reached.REFUSED})
+_UNPAID: Final = _CERTAIN | {Reached.UNBILLED}
 
 
 def may_go_elsewhere(failed: Failed) -> bool:
-    """Whether a failure is the router's or the partner's, and the work has certainly not been taken."""
-    if failed.reached not in _CERTAIN:
+    """Whether a failure is the router's or the partner's, and the work was certainly not taken, or ended unbilled."""
+    if failed.reached not in _UNPAID:
         return False
     return isinstance(failed.fault, ProviderError | ProviderTimeout | ServiceUnavailable | InternalError)
 
@@ -74,6 +76,6 @@ def is_about_the_credential(failed: Failed) -> bool:
 
 def tells_of_the_partner(failed: Failed) -> bool:
     """Whether a failure says that the partner itself has a problem, which counts towards its cooldown."""
-    if failed.reached in (Reached.ACCEPTED, Reached.UNDECIDED):
+    if failed.reached in TAKEN:
         return False
     return isinstance(failed.fault, ProviderError | ProviderTimeout | ServiceUnavailable)

@@ -62,6 +62,7 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyT
         (RunState.DISPATCHED, RunEvent.FAIL): RunState.FAILED,
         (RunState.DISPATCHED, RunEvent.LOSE): RunState.LOST,
         (RunState.DISPATCHED, RunEvent.TAKE_OVER): RunState.DISPATCHED,
+        (RunState.ACCEPTED, RunEvent.REDIRECT): RunState.DISPATCHED,
         (RunState.ACCEPTED, RunEvent.SUCCEED): RunState.SUCCEEDED,
         (RunState.ACCEPTED, RunEvent.FAIL): RunState.FAILED,
         (RunState.ACCEPTED, RunEvent.LOSE): RunState.LOST,

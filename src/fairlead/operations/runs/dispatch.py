@@ -26,7 +26,7 @@ from fairlead.domain.runs.entries import (
     Redirection,
     RunEntry,
 )
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Work
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
 from fairlead.observing.observations import (
     AnswerLeftRaw,
@@ -91,6 +91,10 @@ class Cancellation(msgspec.Struct, eq=False):
         if self.is_requested:
             self.request()
 
+    def forget_partner(self) -> None:
+        """Note that the partner has nothing to stop any more, because the run goes on at another one."""
+        self._pass_on, self._tries = None, 0
+
     def has_been_heard(self) -> None:
         """Note that the partner knows of the request, so that it is not sent again."""
         self._tries = _CANCELS_MOST
@@ -136,7 +140,7 @@ class Dispatcher:
         context = _RunContext(run, record, cancellation)
         try:
             first = await self._ask(context, run.plan, run.work)
-            if isinstance(first, Completed) or not may_go_elsewhere(first):
+            if isinstance(first, Completed) or not _goes_elsewhere(context, first):
                 return await self._finish(context, run.plan, first)
             return await self._serve_elsewhere(context, first)
         except SupersededError:
@@ -146,7 +150,7 @@ class Dispatcher:
             return Served(Failed(InternalError()), run.plan, 0)
 
     async def _serve_elsewhere(self, context: _RunContext, first: Failed) -> Served:
-        """Serve a run whose first leg has failed, and has certainly not taken the work."""
+        """Serve a run whose first leg has failed, and has certainly not taken the work, or ended it unbilled."""
         run = context.run
         plan = run.plan
         for turn, leg in enumerate(run.selection.fallbacks, start=1):
@@ -160,8 +164,10 @@ class Dispatcher:
             outcome = await self._ask(context, plan, None)
             if isinstance(outcome, Failed) and is_about_the_form(outcome):
                 break
-            if isinstance(outcome, Completed) or not may_go_elsewhere(outcome):
+            if isinstance(outcome, Completed) or not _goes_elsewhere(context, outcome):
                 return await self._finish(context, plan, outcome)
+            if outcome.reached is Reached.UNBILLED:  # the stored run has a handle: it cannot wait for the first partner
+                first = msgspec.structs.replace(first, reached=Reached.UNBILLED)
         return await self._finish(context, plan, first)
 
     async def _redirect(self, context: _RunContext, plan: LegPlan, following: LegPlan, turn: int) -> Fault | None:
@@ -180,6 +186,7 @@ class Dispatcher:
         )
         refusal = await context.record(entry)
         if refusal is None:
+            context.cancellation.forget_partner()
             self._observe(RunRedirected(run.run_id, run.model.id, plan.provider, following.provider))
         return refusal
 
@@ -317,6 +324,11 @@ class Dispatcher:
         return msgspec.structs.replace(
             outcome, content=content, content_type="application/json", answer=native, large=None
         )
+
+
+def _goes_elsewhere(context: _RunContext, failed: Failed) -> bool:
+    """Whether another partner may be asked after a failure; none is, for a run that is not wanted any more."""
+    return may_go_elsewhere(failed) and not context.cancellation.is_requested
 
 
 def _as_provider_stop(outcome: Outcome) -> Outcome:

@@ -400,7 +400,10 @@ def _enqueue(batch: Batch, entry: Admission, funds: Funds) -> RunState:
 
 
 def _redirect(batch: Batch, entry: Redirection, found: LockedRun) -> Verdict:
-    """Gather a run's move to another provider; a hold that grows needs the money like an admission does."""
+    """Gather a run's move to another provider; a hold that grows needs the money like an admission does.
+
+    What the provider before had accepted has ended, so its handle is forgotten with the state.
+    """
     funds, more = batch.funds[entry.workspace_id], entry.hold - entry.held
     if more > 0 and (fault := refuse_hold(funds, more)):
         return fault
@@ -410,7 +413,7 @@ def _redirect(batch: Batch, entry: Redirection, found: LockedRun) -> Verdict:
     batch.budgets.hold(*of_run, more)
     batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
     found.booked = replace(found.booked, hold=entry.hold)
-    moved = entry.provider, entry.hold, entry.rate_version, True
+    moved = entry.provider, _DISPATCHED.value, None, None, entry.hold, entry.rate_version, True
     batch.changes.add(found.id, sql.REDIRECT_RUN, *moved, *found.found)
     row = (
         entry.workspace_id,
@@ -424,6 +427,7 @@ def _redirect(batch: Batch, entry: Redirection, found: LockedRun) -> Verdict:
         entry.at,
     )
     batch.ledger.append(row)
+    found.state, found.provider = _DISPATCHED.value, entry.provider
     return None
 
 

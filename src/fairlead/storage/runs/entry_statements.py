@@ -197,7 +197,7 @@ MOVE_FIGURES: Final = Prepared(
     primary_key="workspace",
 )
 ACCEPT_RUN: Final = ROWS.update("state", "handle", "credential")
-REDIRECT_RUN: Final = ROWS.update("provider", "hold", "rate_version", "redirected")
+REDIRECT_RUN: Final = ROWS.update("provider", "state", "handle", "credential", "hold", "rate_version", "redirected")
 POSTPONE_RUN: Final = Prepared(
     update(runs)
     .where(
