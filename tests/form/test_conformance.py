@@ -52,6 +52,7 @@ def test_every_section_of_rules_is_on_the_page() -> None:
         "S": "Isolation",
         "M": "Many servers",
         "T": "Trust",
+        "X": "Exact",
     }
 
 

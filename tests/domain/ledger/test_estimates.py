@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from fairlead.domain.ledger.estimates import Estimate, Reason, Source, estimate, is_stale
+from fairlead.domain.ledger.estimates import Estimate, Reason, Source, estimate, is_stale, price_lines
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
@@ -111,3 +111,11 @@ def test_rate_card_is_stale_from_its_day_on(day: int, *, stale: bool) -> None:
     old = card(Component("image", 5), stale_after=datetime.date(2026, 10, 31))
     assert is_stale(old, datetime.date(2026, 10, day)) is stale
     assert not is_stale(card(Component("image", 5)), datetime.date(2099, 1, 1))
+
+
+@pytest.mark.req("X-02")
+def test_derived_price_is_never_exact() -> None:
+    """A price that was worked out from a reseller's is told as an estimate, and its lines say what it is."""
+    derived = replace(card(Component("image", 5)), is_derived=True)
+    assert estimate(derived, _TEXT) == Estimate(Source.ESTIMATED, 5, 5)
+    assert list(price_lines(derived)) == ["0.00000005 per image", "derived from a reseller's price"]

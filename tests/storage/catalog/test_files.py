@@ -60,6 +60,8 @@ version = "v1"
 effective = 2026-01-01
 source = "https://acme.example/prices"
 checked = 2026-02-01
+check_by = 2026-05-01
+derived = true
 
 [[legs.rate_cards.components]]
 unit = "image"
@@ -176,6 +178,7 @@ def test_price_is_read_as_it_stands(model: Model) -> None:
     """A component has its factors, its cases and its bounds."""
     (card,) = model.native.rate_cards
     assert (card.source, card.checked) == ("https://acme.example/prices", datetime.date(2026, 2, 1))
+    assert (card.check_by, card.is_derived) == (datetime.date(2026, 5, 1), True)
     (part,) = card.components
     assert (part.price, part.at_most, part.beyond, part.is_whole) == (3_000_000, Decimal(4), Decimal(1), True)
     assert part.requested == Requested(

@@ -87,7 +87,7 @@ def estimate(card: RateCard, asked: Pricing) -> Estimate:
             least += _least_of(line, asked)
     if not is_priced:
         return Estimate(Source.UNKNOWN, reason=Reason.UNPRICED_MODEL)
-    return Estimate(Source.EXACT if is_fixed else Source.ESTIMATED, least, most)
+    return Estimate(Source.EXACT if is_fixed and not card.is_derived else Source.ESTIMATED, least, most)
 
 
 def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byok: bool) -> Estimate:
@@ -126,13 +126,16 @@ _WHOLE: Final = Decimal(100)
 def price_lines(card: RateCard, markup: Decimal = NO_MARKUP) -> Iterator[str]:
     """The prices of a card in dollars, a text a component, such as `0.03 to 0.2 per image`.
 
-    They are the vendor's list prices with `markup` percent on top. Multipliers are named after them.
+    They are the vendor's list prices with `markup` percent on top. Multipliers are named after them, and last whether
+    the prices were derived.
     """
     for component in card.components:
         yield f"{_range(component, markup)} per {component.unit}"
         for part in component.parts:
             yield f"{_dollars(part.price, markup)} {part.unit}"
     yield from dict.fromkeys(f"x {one.times:f} {one.name}" for part in card.components for one in part.multipliers)
+    if card.is_derived:
+        yield "derived from a reseller's price"
 
 
 def _range(component: Component, markup: Decimal) -> str:

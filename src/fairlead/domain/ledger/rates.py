@@ -181,8 +181,9 @@ class RateCard:
     """The prices of one model on one provider from a date on; charges keep the version they were made with.
 
     From `stale_after` on nothing is quoted by it, because its prices must be checked again (R-31). `source` is where
-    the vendor publishes them, `checked` the day on which they were last compared with it. `markup` is what the operator
-    adds to them, in percent.
+    the vendor publishes them, `checked` the day on which they were last compared with it; `check_by` is the day by
+    which somebody should do so again, where the vendor's list could not be read. `is_derived`: the prices were worked
+    out from a reseller's, so nothing is exact by them (X-02). `markup` is what the operator adds, in percent.
     """
 
     version: str
@@ -192,6 +193,8 @@ class RateCard:
     source: str | None = None
     checked: datetime.date | None = None
     markup: Decimal = NO_MARKUP
+    check_by: datetime.date | None = None
+    is_derived: bool = False
     label: str = field(init=False)
     """Its name in the ledger: the version, and the markup where there is one, such as `v2+7.5%`."""
 

@@ -136,6 +136,8 @@ class RateCardFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stale_after: datetime.date | None = None
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^\n|]+$")] | None = None
     checked: datetime.date | None = None
+    check_by: datetime.date | None = None
+    derived: bool = False
     multipliers: Annotated[list[_MultiplierFile], msgspec.Meta(max_length=8)] = []
 
 
@@ -160,7 +162,18 @@ def _rate_card(read: RateCardFile, steps: Sequence[str]) -> RateCard:
         raise MistakeError(steps, reason)
     if read.checked is not None and read.source is None:
         raise MistakeError(steps, "'checked' says when the prices were compared with their 'source', which is missing")
-    return RateCard(read.version, read.effective, tuple(components), read.stale_after, read.source, read.checked)
+    if read.check_by is not None and (read.checked is None or read.check_by <= read.checked):
+        raise MistakeError(steps, "'check_by' is a day after 'checked', by which the prices are to be compared again")
+    return RateCard(
+        read.version,
+        read.effective,
+        tuple(components),
+        read.stale_after,
+        read.source,
+        read.checked,
+        check_by=read.check_by,
+        is_derived=read.derived,
+    )
 
 
 def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Component:
