@@ -1,8 +1,9 @@
 """Run every model of the catalog over every leg against the partner simulator, and print what came of it.
 
 A real `fairlead serve --simulate` in a temporary directory is called as any caller would, and then every run is made
-once more through the queue (catalog_queue.py). The status is 1 when a run fails or ends in other bytes through the
-queue, when a retired model still runs, or when the books do not add up afterwards.
+once more through the queue (catalog_queue.py). The status is 1 when a run fails, costs less or more than its estimate
+said, or ends in other bytes through the queue, when a retired model still runs, or when the books do not add up
+afterwards.
 """
 
 import asyncio
@@ -12,15 +13,19 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 import httpx
 
 from catalog_queue import compare_queued
-from catalog_samples import AT_ONCE, BUDGET, Call, calls, samples, shipped_catalog
+from catalog_samples import AT_ONCE, BUDGET, Call, asked_for, calls, samples, shipped_catalog
 from fairlead.cli.output import print_table
 from fairlead.clock import Clock
+from fairlead.domain.ledger.estimates import Source, estimate
+from fairlead.domain.ledger.money import as_credits
+from fairlead.domain.ledger.rates import card_in_force
 from reaper import watch_this_run
 from servers import Server, serving
 
@@ -51,6 +56,18 @@ class Made:
         if self.call.leg is None:
             return self.status == httpx.codes.NOT_FOUND and "retired" in self.said
         return self.status == httpx.codes.OK and self.credits != "-"
+
+    @property
+    def is_as_told(self) -> bool:
+        """Whether the charge is within the estimate of the same body (X-02), as exactly as credits are written."""
+        leg, sample = self.call.leg, self.call.sample
+        card = None if leg is None else card_in_force(leg.rate_cards, Clock().today())
+        if card is None or sample is None:
+            return True
+        told = estimate(card, asked_for(sample))
+        if told.source is Source.UNKNOWN:
+            return True
+        return Decimal(as_credits(told.least)) <= Decimal(self.credits) <= Decimal(as_credits(told.most))
 
     def row(self) -> list[str]:
         """Its line of the table."""
@@ -137,6 +154,10 @@ def main() -> int:
     bad, lacking = [one for one in made if not one.is_well], models_without_samples()
     for model_id in lacking:
         sys.stdout.write(f"There is no sample for {model_id}.\n")
+    outside = [one for one in made if one.is_well and not one.is_as_told]
+    if outside:
+        sys.stdout.write("These cost less or more than their estimates said:\n")
+        print_table([one.row() for one in outside], _COLUMNS)
     different = [one for one in compared if one.difference]
     if different:
         print_table([one.row() for one in different], _QUEUE_COLUMNS)
@@ -145,7 +166,7 @@ def main() -> int:
     sys.stdout.write(f"{len(models)} models, {len(made)} runs, {len(bad)} failed.\n")
     sys.stdout.write(f"{len(queued)} of them through the queue as well, {len(different)} with another result.\n")
     sys.stdout.write(f"The books add up. {seconds:.0f} s.\n")
-    return 1 if bad or lacking or different else 0
+    return 1 if bad or lacking or outside or different else 0
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any, Final
 from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Catalog, Leg, Model
 from fairlead.domain.catalog.operations import Operation
+from fairlead.domain.ledger.estimates import Estimate, Source
 from fairlead.domain.ledger.rates import Pricing
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.runs.requests import LegPlan, Request, completed_body, plan_leg
@@ -110,6 +111,11 @@ def asked_for(sample: Sample) -> Pricing:
     body, schema = completed_body(sample.model, sample.body), sample.model.input_schema
     operation = sample.model.billed_operation(body, sample.operation)
     return Pricing(body, schema.defaults if schema else {}, len(json.dumps(sample.body)), operation)
+
+
+def is_within(told: Estimate, charged: int) -> bool:
+    """Whether a charge is what an estimate promised (X-02): within its bounds, and the one price where it is exact."""
+    return told.source is Source.UNKNOWN or told.least <= charged <= told.most
 
 
 def plan_call(sample: Sample, leg: Leg, run_id: str = "0198f000-0000-7000-8000-000000000001") -> LegPlan:

@@ -3,7 +3,7 @@
 A recording names its source, the call and stage it answers, and what it means to a caller. They are written by hand
 from what is known of the vendors' documentation, and not by our simulator or our reading, so that these check each
 other. `guessed` marks words that no documentation gives, `checked` the day on which a page or a client was looked at
-for the very words.
+for the very words. `unlike` are patterns of samples that it cannot answer, because it tells of another length or size.
 """
 
 import json
@@ -77,6 +77,7 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expected: Expected
     guessed: bool = False
     checked: str | None = None
+    unlike: list[str] = []
 
     def reply(self) -> Reply:
         """The answer as it comes off the wire."""

@@ -25,13 +25,15 @@ _INLINE: Final = {"gemini-interactions", "openai", "veo"}
 
 
 @pytest.mark.timeout(limit(600))
+@pytest.mark.req("X-02")
 def test_every_model_of_the_catalog_runs(tmp_path: Path) -> None:
-    """Every model completes over every leg, is priced, and is described by its output schema; the books add up."""
+    """Every model completes over every leg, costs what was estimated, and answers as described; the books add up."""
     made = run_catalog(tmp_path / "data")
     assert models_without_samples() == []
     assert [one.row() for one in made if not one.is_well] == []
     completed = [one for one in made if one.call.leg is not None]
     assert [(one.row(), problem) for one in completed if (problem := _mismatch(one))] == []
+    assert [one.row() for one in completed if not one.is_as_told] == []
     native = [one for one in completed if one.call.leg is one.call.model.native]
     assert [one.row() for one in native if not _is_ours(one)] == []
 

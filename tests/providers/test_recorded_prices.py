@@ -4,7 +4,9 @@ Each file has a body, its size in bytes, the answer as the vendor documents it, 
 source asks for it, reckoned by hand: `says` is how.
 """
 
+from collections.abc import Iterator
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +14,13 @@ import msgspec
 import pytest
 
 from cases import for_each
-from catalog_samples import Sample, asked_for, samples, shipped_catalog
-from fairlead.domain.catalog.models import Model
+from catalog_samples import Sample, asked_for, is_within, samples, shipped_catalog, shipped_providers
+from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.ledger.estimates import Source, estimate
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.ledger.rates import Component, Pricing, Reading, charge, quantity_asked, quote
+from fairlead.domain.runs.outcomes import Completed
+from providers.test_catalog_recordings import RECORDINGS, read
 
 _FOLDER: Final = Path(__file__).parent / "prices"
 _CATALOG: Final = shipped_catalog()
@@ -48,8 +52,39 @@ def test_recorded_answer_costs_what_the_vendor_lists(path: Path) -> None:
     asked = Pricing(body, schema.defaults, recorded.size, operation)
     card = model.native.rate_cards[0]
     held, told = quote(card, asked), estimate(card, asked)
-    assert as_dollars(charge(held, recorded.answer, {}).amount) == recorded.dollars
+    due = charge(held, recorded.answer, {})
+    assert as_dollars(due.amount) == recorded.dollars
     assert told.source is Source.UNKNOWN or told.most == held.amount
+    assert is_within(told, due.amount)
+
+
+@pytest.mark.req("X-02")
+def test_charge_of_a_recorded_answer_is_within_every_estimate() -> None:
+    """What a documented answer costs is never less than the least that any sample it may answer was told, nor more."""
+    found = list(_answered_samples())
+    assert len(found) > 400
+    outside = []
+    for name, sample, leg, answer in found:
+        told, held = estimate(leg.rate_cards[-1], asked_for(sample)), quote(leg.rate_cards[-1], asked_for(sample))
+        due = charge(held, answer.answer, answer.headers)
+        if not is_within(told, due.amount):
+            outside.append((sample.id, leg.provider, name, told, due.amount))
+    assert outside == []
+
+
+def _answered_samples() -> Iterator[tuple[str, Sample, Leg, Completed]]:
+    """Every recorded result, with each sample and leg that it may be the result of."""
+    for provider, name, recording in RECORDINGS:
+        spec = shipped_providers()[provider]
+        reading = read(spec, spec.calls[recording.call], recording.stage, recording.reply())
+        if not isinstance(reading, Completed):
+            continue
+        for model in _CATALOG.models.values():
+            for leg in (leg for leg in model.legs if leg.provider == provider):
+                for sample in samples(model):
+                    is_unlike = any(fnmatchcase(sample.id, pattern) for pattern in recording.unlike)
+                    if leg.call(sample.operation.name) == recording.call and not is_unlike:
+                        yield name, sample, leg, reading
 
 
 def test_every_case_of_the_language_is_recorded() -> None:

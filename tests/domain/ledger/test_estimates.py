@@ -17,6 +17,8 @@ from fairlead.domain.ledger.rates import (
     Pricing,
     RateCard,
     Requested,
+    charge,
+    quote,
 )
 from fairlead.domain.pointers import Condition
 
@@ -81,7 +83,7 @@ def test_estimate_spans_parts_and_multipliers() -> None:
         Component("second", 25, Decimal(10), _SECONDS),
         Component("second", 25, Decimal(10), _SECONDS, _REPORTED),
         Component("token", 25, Decimal(10), None, _REPORTED),
-        Component("second", 25, Decimal(10), Requested((Factor(("seconds",)),), unless=("clip",))),
+        Component("second", 25, Decimal(10), Requested((Factor(("seconds",)),), unless=(Condition(("clip",)),))),
     ],
     ids=["not said", "not said, reported", "reported alone", "ruled out"],
 )
@@ -111,6 +113,46 @@ def test_rate_card_is_stale_from_its_day_on(day: int, *, stale: bool) -> None:
     old = card(Component("image", 5), stale_after=datetime.date(2026, 10, 31))
     assert is_stale(old, datetime.date(2026, 10, day)) is stale
     assert not is_stale(card(Component("image", 5)), datetime.date(2099, 1, 1))
+
+
+_CHOSEN = Factor(("seconds",), values={"-1": Decimal(12)})
+_CHOSEN_LEAST = Requested((Factor(("seconds",), values={"-1": Decimal(2)}),))
+
+
+@pytest.mark.req("X-02")
+@pytest.mark.parametrize(
+    ("seconds", "measured", "told"),
+    [
+        (-1, _REPORTED, Estimate(Source.ESTIMATED, 50, 300)),
+        (4, _REPORTED, Estimate(Source.ESTIMATED, 100, 100)),
+        (-1, None, Estimate(Source.ESTIMATED, 300, 300)),
+        (4, None, Estimate(Source.EXACT, 100, 100)),
+    ],
+    ids=["measured, chosen", "measured, asked", "assumed", "asked"],
+)
+def test_quantity_that_the_vendor_chooses_is_never_exact(
+    seconds: int, measured: Measured | None, told: Estimate
+) -> None:
+    """Of a range the least is taken for granted where the answer is measured; what is assumed is not called exact."""
+    part = Component("second", 25, Decimal(12), Requested((_CHOSEN,)), measured, fewest=_CHOSEN_LEAST)
+    assert estimate(card(part), Pricing({"seconds": seconds})) == told
+
+
+@pytest.mark.req("X-02")
+def test_assumed_quantity_is_never_exact() -> None:
+    """A clip that counts as the longest, because nobody measures it, has no exact price."""
+    assert estimate(card(Component("second", 25, Decimal(60))), _TEXT).source is Source.ESTIMATED
+
+
+@pytest.mark.req("X-02")
+def test_counted_results_are_as_long_as_was_asked() -> None:
+    """One clip that came of two is paid for at its own length, which is also the least that a result costs."""
+    counted = Measured(("clips", "*"), is_counted=True, each=_SECONDS)
+    two = Requested((Factor(("n",)), Factor(("seconds",))))
+    asked, cards = Pricing({"n": 2, "seconds": 6}), card(Component("second", 25, Decimal(16), two, counted))
+    assert estimate(cards, asked) == Estimate(Source.ESTIMATED, 150, 300)
+    dues = [charge(quote(cards, asked), {"clips": [""] * number}, {}).amount for number in (0, 1, 2)]
+    assert dues == [0, 150, 300]
 
 
 @pytest.mark.req("X-02")

@@ -73,7 +73,7 @@ REQUESTED = st.builds(
     Requested,
     product=st.lists(FACTORS, min_size=1, max_size=3).map(tuple),
     scale=SCALES,
-    unless=st.none() | PLACES,
+    unless=st.just(()) | st.tuples(st.builds(Condition, PLACES)),
 )
 MEASURED = st.builds(
     Measured, answer=PLACES | st.just(("list", "*")), scale=SCALES, is_counted=st.booleans()
@@ -133,7 +133,7 @@ def card(*components: Component) -> RateCard:
     return RateCard("v1", DAY, components)
 
 
-def asks(*factors: Factor, scale: str = "1", unless: tuple[str, ...] | None = None) -> Requested:
+def asks(*factors: Factor, scale: str = "1", unless: tuple[Condition, ...] = ()) -> Requested:
     """Return a quantity that is the product of some factors."""
     return Requested(factors, Decimal(scale), unless)
 
@@ -237,15 +237,21 @@ def test_quantity_never_passes_its_upper_bound() -> None:
 
 
 def test_unless_field_makes_the_quantity_unknown() -> None:
-    """`unless` takes the upper bound as soon as the field is there, whatever it says."""
-    part = Component("image", 10, Decimal(4), asks(n(), unless=("mode",)))
-    assert hold_of(part, {"n": 1}) == 10
-    assert hold_of(part, {"n": 1, "mode": None}) == 40
+    """`unless` takes the upper bound as soon as the field says something; null is as good as absent."""
+    part = Component("image", 10, Decimal(4), asks(n(), unless=(Condition(("mode",)),)))
+    assert [hold_of(part, {"n": 1, **more}) for more in ({}, {"mode": None}, {"mode": "x"})] == [10, 10, 40]
+
+
+def test_zero_that_is_no_report_charges_what_was_held() -> None:
+    """A unit count of zero, as accounts that pay by balance are told, is not a free run."""
+    part = Component("unit", 10, Decimal(4), None, Measured(("units",), is_nonzero=True))
+    held = quote(card(part), Pricing({}))
+    assert [charge(held, {"units": units}, {}).amount for units in ("0", 0, "3", None)] == [40, 40, 30, 40]
 
 
 def test_products_of_a_quantity_are_added() -> None:
     """A quantity may be a sum, of which each part can make it unknown."""
-    links = Requested((Factor(("links", "*"), Reading.COUNT),), Decimal(5), unless=("file",))
+    links = Requested((Factor(("links", "*"), Reading.COUNT),), Decimal(5), unless=(Condition(("file",)),))
     part = Component("token", 2, Decimal(100), Requested((n(),), plus=(links,)))
     assert [hold_of(part, {"n": 3, "links": links}) for links in ([], ["a", "b"])] == [6, 26]
     assert hold_of(part, {"n": 3, "file": "x"}) == 200

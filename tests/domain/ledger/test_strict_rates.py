@@ -150,6 +150,6 @@ _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False
 )
 def test_hold_of_a_strict_body_stays_within_the_card(body: dict[str, Any], reading: Reading) -> None:
     """Whatever a body says, between nothing and the whole card at its dearest is held, and nothing breaks."""
-    quantity = StrictQuantity(Requested((Factor(("num",), reading),), unless=("n",)))
+    quantity = StrictQuantity(Requested((Factor(("num",), reading),), unless=(Condition(("n",)),)))
     part = Component("image", 12, strict=StrictPointers((quantity,), STRICT.cases, Decimal(4)))
     assert 0 <= hold_of(body, part) <= 15 * 4

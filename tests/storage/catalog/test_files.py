@@ -69,7 +69,7 @@ price = "0.03"
 at_most = "4"
 beyond = "1"
 whole = true
-requested = { product = ["count(/images/*)", { at = "/d", values = { "5s" = "5" }, otherwise = "2" }, "bytes()"],\
+requested = { product = ["count(/images/*)", { at = "/d", values = { "5s" = "5" }, otherwise = "2..9" }, "bytes()"],\
  scale = "0.5", unless = "/raw" }
 measured = { count = "/data/*" }
 cases = [
@@ -184,12 +184,14 @@ def test_price_is_read_as_it_stands(model: Model) -> None:
     assert part.requested == Requested(
         product=(
             Factor(("images", "*"), Reading.COUNT),
-            Factor(("d",), values={"5s": Decimal(5)}, otherwise=Decimal(2)),
+            Factor(("d",), values={"5s": Decimal(5)}, otherwise=Decimal(9)),
             Factor((), Reading.BYTES),
         ),
         scale=Decimal("0.5"),
-        unless=("raw",),
+        unless=(Condition(("raw",)),),
     )
+    assert part.fewest is not None
+    assert part.fewest.product[1] == Factor(("d",), values={"5s": Decimal(5)}, otherwise=Decimal(2))
     assert part.measured == Measured(answer=("data", "*"), is_counted=True)
     assert part.cases == (
         Case(7_000_000, frozenset({"large"})),

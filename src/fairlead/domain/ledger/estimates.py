@@ -1,7 +1,8 @@
 """What a run will cost (R-30, R-31): exactly, within bounds, or unknown.
 
-The upper bound holds whatever the partner reports: a charge never passes its hold (rates.py). The lower one assumes
-that the partner makes what was asked for: where it reports less, such as three pictures of four, less is charged.
+Both bounds hold whatever the partner reports (X-02): a charge never passes its hold (rates.py), and the lower bound is
+the least the vendor permits for the body, such as one picture where four are asked for. A quantity that the body does
+not fix is never told as exact, even where it is charged as it is assumed.
 """
 
 import datetime
@@ -14,7 +15,16 @@ import msgspec
 
 from fairlead.domain.ledger.markups import NO_MARKUP
 from fairlead.domain.ledger.money import as_dollars, times
-from fairlead.domain.ledger.rates import Component, Line, Pricing, RateCard, line_of, price_of, quantity_asked
+from fairlead.domain.ledger.rates import (
+    Component,
+    Line,
+    Pricing,
+    RateCard,
+    billable,
+    line_of,
+    price_of,
+    quantity_asked,
+)
 from fairlead.domain.ledger.strict_rates import price_strictly, quantity_strictly
 
 
@@ -82,6 +92,7 @@ def estimate(card: RateCard, asked: Pricing) -> Estimate:
         most += line.held
         if component.is_settled_before:
             least += line.held
+            is_fixed &= _is_said(component, quantity, asked)
         elif line.held:
             is_fixed = False
             least += _least_of(line, asked)
@@ -95,17 +106,38 @@ def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byo
     return Estimate(Source.UNKNOWN, reason=Reason.BYOK) if byok else estimate_on(today, card, asked)
 
 
+def _is_said(component: Component, quantity: Decimal, asked: Pricing) -> bool:
+    """Whether the body, or the card for every body, says how much of a component there is."""
+    if asked.is_strict:
+        return True  # what is not read there is not quotable
+    if component.requested is None:
+        return component.at_most in (1, component.at_least)
+    return component.fewest is None or quantity_asked(component, component.fewest, asked) == quantity
+
+
 def _least_of(line: Line, asked: Pricing) -> int:
-    """The price of a component where the partner makes what was asked for, at the lowest price that can apply."""
+    """The price of the fewest units of a component, at the lowest price that can apply."""
     component = line.component
-    wanted = None if component.requested is None or asked.is_strict else component.requested
-    is_asked_for = component.measured is None or (wanted is not None and not wanted.is_bound)
-    quantity = line.quantity if is_asked_for else min(component.at_least or Decimal(0), line.quantity)
     cheapest = min((line.price, *(part.price for part in component.parts)))
     factor = line.factor
     for one in line.open:
         factor *= min(one.times, Decimal(1))
-    return times(cheapest, quantity * factor)
+    return times(cheapest, min(_fewest(line, asked), line.quantity) * factor)
+
+
+def _fewest(line: Line, asked: Pricing) -> Decimal:
+    """The fewest units of a component that the vendor may make for a body."""
+    component, measured = line.component, line.component.measured
+    if measured is None:
+        return line.quantity
+    if component.at_least is not None:
+        return component.at_least
+    if measured.is_counted:  # an answer without any of them is no result
+        return billable(component, measured.scale * line.each)
+    wanted = component.fewest or component.requested
+    if wanted is None or wanted.is_bound or asked.is_strict:
+        return Decimal(0)
+    return quantity_asked(component, wanted, asked) or Decimal(0)
 
 
 def _upper_bound(component: Component, asked: Pricing) -> Decimal | None:

@@ -52,14 +52,14 @@ class Factor(msgspec.Struct, frozen=True):
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present.
+    """A quantity in the caller's body: the product of some factors, scaled; unknown when any of `unless` holds.
 
     `plus` are further products that are added. `is_bound`: it is only an upper bound, such as a limit on output tokens.
     """
 
     product: tuple[Factor, ...]
     scale: Decimal = _ONE
-    unless: Pointer | None = None
+    unless: tuple[Condition, ...] = ()
     is_bound: bool = False
     plus: tuple["Requested", ...] = ()
 
@@ -68,16 +68,17 @@ class Measured(msgspec.Struct, frozen=True):
     """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
 
     `plus` are places of further numbers that are added where present. `is_counted`: the values at that place are
-    counted, instead of reading a number. `is_capped`: the number is only valid up to what was held, so a larger one
-    does not mean that the partner made more than was asked.
+    counted, instead of reading a number; each has as many units as `each` finds in the body. `is_nonzero`: a zero is no
+    report, such as the units of an account that pays by balance.
     """
 
     answer: Pointer | None = None
     header: str | None = None
     scale: Decimal = _ONE
     is_counted: bool = False
-    is_capped: bool = False
+    is_nonzero: bool = False
     plus: tuple[Pointer, ...] = ()
+    each: Requested | None = None
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -140,8 +141,9 @@ class Component:
     """One line of a card: `price` (10^-8 dollars) for each unit of a quantity of at most `at_most` units.
 
     The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up to
-    whole units if it `is_whole`. `at_least` is the estimate's lowest number of units where the body does not ask for
-    one; None where it cannot be known before. `parts` of the measured quantity have prices of their own.
+    whole units if it `is_whole`. `at_least` is the fewest units a run with an answer that is measured has, whatever the
+    body asks for; None where it cannot be known before. `fewest` is `requested` with the least of every range in it;
+    None where it has no ranges. `parts` of the measured quantity have prices of their own.
     """
 
     unit: str
@@ -156,12 +158,17 @@ class Component:
     at_least: Decimal | None = None
     parts: tuple[Part, ...] = ()
     multipliers: tuple[Multiplier, ...] = ()
+    fewest: Requested | None = None
     is_settled_before: bool = field(init=False)
     """Whether the charge equals the hold, because nothing depends on the answer."""
+    is_plain: bool = field(init=False)
+    """Whether the hold is the price times the quantity, before a markup."""
 
     def __post_init__(self) -> None:
         depends = self.measured is not None or any(one.answered for one in self.multipliers)
         object.__setattr__(self, "is_settled_before", not depends)
+        has_each = self.measured is not None and self.measured.each is not None
+        object.__setattr__(self, "is_plain", not (self.parts or self.multipliers or has_each))
 
     @property
     def dearest(self) -> int:
@@ -207,7 +214,7 @@ class Line(msgspec.Struct, frozen=True):
     """The hold of one component: its quantity, the price of a unit (10^-8 dollars), and their product.
 
     `factor` combines the markup and the multipliers that are known before the answer; `open` are those that the answer
-    decides.
+    decides. `each` is how many units one thing that is counted in the answer has.
     """
 
     component: Component
@@ -216,6 +223,7 @@ class Line(msgspec.Struct, frozen=True):
     held: int
     factor: Decimal = _ONE
     open: tuple[Multiplier, ...] = ()
+    each: Decimal = _ONE
 
 
 class Quote(msgspec.Struct, frozen=True):
@@ -289,7 +297,7 @@ def quote(card: RateCard, asked: Pricing) -> Quote:
 
 def line_of(card: RateCard, component: Component, quantity: Decimal, price: int, asked: Pricing) -> Line:
     """The hold of a component at a quantity and a price: the most that the answer can make of it."""
-    if not (component.parts or component.multipliers or card.markup):  # the usual case
+    if component.is_plain and not card.markup:  # the usual case
         return Line(component, quantity, price, price if quantity is _ONE else round(price * quantity))
     factor, most, undecided = _ONE + card.markup / 100, _ONE, []
     for one in component.multipliers:
@@ -301,7 +309,17 @@ def line_of(card: RateCard, component: Component, quantity: Decimal, price: int,
         else:
             factor *= one.times
     dearest = max(price, *(part.price for part in component.parts if _may_occur(part, asked)), 0)
-    return Line(component, quantity, price, times(dearest, quantity * factor * most), factor, tuple(undecided))
+    held = times(dearest, quantity * factor * most)
+    return Line(component, quantity, price, held, factor, tuple(undecided), _each_of(component, asked))
+
+
+def _each_of(component: Component, asked: Pricing) -> Decimal:
+    """How many units one thing counted in the answer has; `at_most` of them where the body does not say."""
+    wanted = None if component.measured is None else component.measured.each
+    if wanted is None:
+        return _ONE
+    found = None if asked.is_strict else quantity_asked(component, wanted, asked)
+    return component.at_most if found is None else found
 
 
 def quote_of(card: RateCard, lines: Sequence[Line]) -> Quote:
@@ -326,15 +344,14 @@ def charge(held: Quote, answer: object, headers: Mapping[str, str]) -> Charge:
             continue
         due = _due(line, answer, headers)
         amount += min(due, line.held)
-        if due > line.held and not (component.measured is not None and component.measured.is_capped):
-            beyond += due - line.held
+        beyond += max(due - line.held, 0)
     return Charge(amount, amount + beyond)
 
 
 def _due(line: Line, answer: object, headers: Mapping[str, str]) -> int:
     """What the partner's report of a component comes to; what was held where it reports nothing."""
     component, measured = line.component, line.component.measured
-    quantity = line.quantity if measured is None else _measured_quantity(component, measured, answer, headers)
+    quantity = line.quantity if measured is None else _measured_quantity(line, measured, answer, headers)
     if quantity is None or (answer is None and (line.open or component.parts)):
         return line.held
     factor = line.factor
@@ -374,7 +391,7 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
     """The quantity a body asks for, at most `at_most`; None where it does not say."""
     total = Decimal(0)
     for one in (wanted, *wanted.plus):
-        if one.unless is not None and any(find_all(asked.body, one.unless)):
+        if one.unless and any(found.holds(asked.body) for found in one.unless):
             return None
         product: Decimal | int = 1
         for factor in one.product:
@@ -413,14 +430,15 @@ def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:
 
 
 def _measured_quantity(
-    component: Component, measured: Measured, answer: object, headers: Mapping[str, str]
+    line: Line, measured: Measured, answer: object, headers: Mapping[str, str]
 ) -> Decimal | int | None:
     """The quantity the partner reports; None where it reports none."""
+    component = line.component
     if measured.is_counted and answer is not None:
-        return billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale)
+        return billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale * line.each)
     found = first(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
     number = _number(found)
-    if number is None:
+    if number is None or (measured.is_nonzero and not number):
         return None
     for place in measured.plus:
         number += _number(first(answer, place)) or 0

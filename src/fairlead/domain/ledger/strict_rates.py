@@ -53,7 +53,7 @@ def price_strictly(component: Component, asked: Pricing) -> int:
 def quantity_strictly(component: Component, asked: Pricing) -> Decimal | None:
     """The quantity a body asks for, which may pass `at_most`; None where it cannot be read."""
     wanted = _requested_quantity(component, asked)
-    if wanted is None or (wanted.unless is not None and any(find_all(asked.body, wanted.unless))):
+    if wanted is None or any(one.holds(asked.body) for one in wanted.unless):
         return None
     product: Decimal | int = 1
     for factor in wanted.product:
@@ -142,8 +142,7 @@ def pointers_of(strict: StrictPointers) -> Iterator[Pointer]:
     """Every place of a body that a strict price looks at."""
     for quantity in strict.quantities:
         yield from (factor.at for factor in quantity.requested.product if factor.at)
-        if quantity.requested.unless is not None:
-            yield quantity.requested.unless
+        yield from (one.at for one in quantity.requested.unless)
         yield from (one.at for one in quantity.when)
     for case in strict.cases:
         yield from (one.at for one in case.when)

@@ -36,6 +36,10 @@ _FactorText = Annotated[str, msgspec.Meta(pattern=r"^(/.+|(count|length)\(/.+\)|
 _UnitText = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _PriceText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,8})?$")]
 _NumberText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$")]
+_RangeText = Annotated[
+    str, msgspec.Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?(\.\.[0-9]{1,12}(\.[0-9]{1,12})?)?$", max_length=64)
+]
+"""A number, or the least and the most of what the vendor may choose, such as `2..12`."""
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
 
 
@@ -50,20 +54,24 @@ class MistakeError(Exception):
 
 class _FactorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: _FactorText
-    values: dict[str, _NumberText] = {}
-    otherwise: _NumberText | None = None
+    values: dict[str, _RangeText] = {}
+    otherwise: _RangeText | None = None
+
+    @property
+    def has_range(self) -> bool:
+        return any(".." in text for text in (*self.values.values(), self.otherwise or ""))
 
 
 class _ProductFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
     scale: _NumberText = "1"
-    unless: _PointerText | None = None
+    unless: _PointerText | list[ConditionFile] = []
 
 
 class _RequestedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
     scale: _NumberText = "1"
-    unless: _PointerText | None = None
+    unless: _PointerText | list[ConditionFile] = []
     bound: bool = False
     plus: Annotated[list[_ProductFile], msgspec.Meta(max_length=8)] = []
 
@@ -73,7 +81,8 @@ class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     header: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]+$")] | None = None
     count: _PointerText | None = None
     scale: _NumberText = "1"
-    capped: bool = False
+    each: _ProductFile | None = None
+    nonzero: bool = False
     plus: Annotated[list[_PointerText], msgspec.Meta(max_length=8)] = []
 
 
@@ -101,7 +110,7 @@ class _MultiplierFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _StrictQuantityFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
     scale: _NumberText = "1"
-    unless: _PointerText | None = None
+    unless: _PointerText | list[ConditionFile] = []
     operations: Annotated[list[Name], msgspec.Meta(min_length=1)] | None = None
     when: list[ConditionFile] = []
 
@@ -195,7 +204,18 @@ def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Comp
         at_least=None if least is None else Decimal(least),
         parts=tuple(_part(one) for one in read.parts),
         multipliers=tuple(_multiplier(one) for one in (*of_card, *read.multipliers)),
+        fewest=_fewest(read.requested),
     )
+
+
+def _fewest(read: _RequestedFile | None) -> Requested | None:
+    """A quantity with the least of its ranges; None where it has none."""
+    if read is None:
+        return None
+    factors = [*read.product, *(one for part in read.plus for one in part.product)]
+    if not any(isinstance(one, _FactorFile) and one.has_range for one in factors):
+        return None
+    return _read_requested(read, is_least=True)
 
 
 def _part(read: _PartFile) -> Part:
@@ -231,17 +251,23 @@ def _case(read: _CaseFile) -> Case:
     return Case(from_dollars(read.price), operations, _conditions(read.when))
 
 
-def _read_requested(read: _RequestedFile | _StrictQuantityFile | _ProductFile) -> Requested:
+def _read_requested(read: _RequestedFile | _StrictQuantityFile | _ProductFile, *, is_least: bool = False) -> Requested:
     return Requested(
-        product=tuple(_factor(entry) for entry in read.product),
+        product=tuple(_factor(entry, is_least=is_least) for entry in read.product),
         scale=Decimal(read.scale),
-        unless=_pointer(read.unless),
+        unless=_unless(read.unless),
         is_bound=isinstance(read, _RequestedFile) and read.bound,
-        plus=tuple(_read_requested(one) for one in read.plus) if isinstance(read, _RequestedFile) else (),
+        plus=tuple(_read_requested(one, is_least=is_least) for one in read.plus)
+        if isinstance(read, _RequestedFile)
+        else (),
     )
 
 
-def _factor(read: str | _FactorFile) -> Factor:
+def _unless(read: str | Sequence[ConditionFile]) -> tuple[Condition, ...]:
+    return (Condition(parse_pointer(read)),) if isinstance(read, str) else _conditions(read)
+
+
+def _factor(read: str | _FactorFile, *, is_least: bool) -> Factor:
     """A factor as a file writes it: a pointer, `count(…)`, `length(…)` or `bytes()`, or a table with more to say."""
     if isinstance(read, str):
         read = _FactorFile(at=read)
@@ -249,21 +275,32 @@ def _factor(read: str | _FactorFile) -> Factor:
     return Factor(
         at=parse_pointer(read.at if called is None else called["at"]),
         reading=Reading.VALUE if called is None else Reading(called["reading"]),
-        values={text: Decimal(number) for text, number in read.values.items()},
-        otherwise=None if read.otherwise is None else Decimal(read.otherwise),
+        values={text: _bound(number, is_least=is_least) for text, number in read.values.items()},
+        otherwise=None if read.otherwise is None else _bound(read.otherwise, is_least=is_least),
     )
+
+
+def _bound(text: str, *, is_least: bool) -> Decimal:
+    """The least or the most of a range; a number is both."""
+    least, _, most = text.partition("..")
+    if most and Decimal(least) > Decimal(most):
+        raise ValueError(f"the range {text!r} ends before it begins")
+    return Decimal(least if is_least else most or least)
 
 
 def _read_measured(read: _MeasuredFile) -> Measured:
     if sum(found is not None for found in (read.answer, read.header, read.count)) != 1:
         raise ValueError("'measured' needs one of 'answer', 'count' and 'header'")
+    if read.each is not None and read.count is None:
+        raise ValueError("'each' is of what 'count' counts")
     return Measured(
         answer=_pointer(read.answer or read.count),
         header=None if read.header is None else read.header.lower(),
         scale=Decimal(read.scale),
         is_counted=read.count is not None,
-        is_capped=read.capped,
+        is_nonzero=read.nonzero,
         plus=tuple(parse_pointer(place) for place in read.plus),
+        each=None if read.each is None else _read_requested(read.each),
     )
 
 

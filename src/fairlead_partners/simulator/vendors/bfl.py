@@ -3,6 +3,7 @@
 A submit with a webhook names no `polling_url`. FLUX.3 and the tools below `flux-tools` say what they cost at the end.
 """
 
+import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +33,9 @@ _MODES: Mapping[str | None, tuple[str, ...]] = {
 }
 _CREDITS = {"hd": (17, 41), "fhd": (29, 53), "qhd": (40, 65), "uhd": (80, 95)}
 """What a second of a clip costs, and what one that goes on with another."""
+_COSTS = {"flux-tools/video-upscale-v1": 700.0, "flux-tools/video-edit-v1": 15.0, "flux-tools/vto-v1": 3.75}
+_AREA_COSTS = {"flux-2-pro": (3.0, 1.5), "flux-2-max": (7.0, 3.0)}
+"""What the first megapixel costs, and a further one made or given (the vendor's list of FLUX.2)."""
 
 
 def _problem(problem: Problem) -> Reply:
@@ -92,7 +96,7 @@ def _cost(task: Task) -> float:
     """What the vendor takes for a task, in credits of a cent."""
     request, model = task.request, task.facts["model"]
     if model != "flux-3-video":
-        return {"flux-tools/video-upscale-v1": 700.0, "flux-tools/video-edit-v1": 15.0}.get(model, 3.0)
+        return _COSTS.get(model) or _cost_by_area(model, request)
     seconds = request.get("duration", "auto")
     seconds = 5 if seconds == "auto" else seconds
     mode = request["mode"]
@@ -100,6 +104,14 @@ def _cost(task: Task) -> float:
         return seconds * (12.0 if mode == "v2v" else 6.0)
     resolution = request.get("resolution") or ("fhd" if mode == "draft_enhance" else "hd")
     return seconds * float(_CREDITS[resolution][mode == "v2v"])
+
+
+def _cost_by_area(model: str, request: Mapping[str, object]) -> float:
+    """FLUX.2: the first megapixel made, each further one begun, and each that is given, here one a picture."""
+    first, further = _AREA_COSTS.get(model, (3.0, 0.0))
+    width, height = _size(request)
+    given = sum(1 for name in request if name.startswith("input_image") and request[name])
+    return first + further * (math.ceil(width * height / 2**20) - 1 + given)
 
 
 def _size(body: Any) -> tuple[int, int]:

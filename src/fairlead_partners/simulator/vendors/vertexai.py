@@ -11,7 +11,8 @@ from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vend
 
 _MODEL = "publishers/google/models/{model}"
 _PLACED = "/v1/projects/{project}/locations/{location}/" + _MODEL
-_IMAGE_TOKENS = 1120
+_IMAGE_TOKENS = {"gemini-2.5-flash-image": 1290}
+"""What a picture of 1K has, where it is not 1,120 (the vendor's price list)."""
 _SIDES = {"512": 512, "1K": 1024, "2K": 2048, "4K": 4096}
 _RATIOS = {"1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9", "1:4", "4:1", "1:8", "8:1"}
 _FAULTS = frozenset({"refused", "refused-output", "failed"})
@@ -41,7 +42,8 @@ def _generate(call: Call) -> Reply:
     parts = _parts(call, body, images=images)
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
     answer["candidates"] = [candidate]
-    answer["usageMetadata"] = _usage(given, _IMAGE_TOKENS, "IMAGE") if images else _usage(given, 9, "TEXT")
+    made = (_IMAGE_TOKENS.get(model, 1120), "IMAGE") if images else (9, "TEXT")
+    answer["usageMetadata"] = _usage(given, *made)
     return json_reply(200, answer)
 
 

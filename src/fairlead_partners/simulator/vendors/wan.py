@@ -124,6 +124,7 @@ def _error(task: Task) -> dict[str, str] | None:
 def _video_outcome(call: Call, task: Task) -> tuple[dict[str, object], dict[str, object]]:
     asked = checks.integer(task.request, "parameters.duration", -1, 30, 5)
     duration = asked if asked > 0 else 5
+    given = 5 if any(one.get("type") == "video" for one in _media(task.request)) else 0
     sides = dashscope.size(task.request, (1280, 720))
     resolution = checks.at(task.request, "parameters.resolution") or f"{min(sides)}P"
     outcome = {
@@ -131,14 +132,20 @@ def _video_outcome(call: Call, task: Task) -> tuple[dict[str, object], dict[str,
         "video_url": call.link(clip(), "video.mp4", task),
     }
     usage = {
-        "duration": duration,
+        "duration": given + duration,
         "size": f"{sides[0]}*{sides[1]}",
-        "input_video_duration": 0,
+        "input_video_duration": given,
         "output_video_duration": duration,
         "video_count": 1,
         "SR": int(str(resolution).rstrip("P")),
     }
     return outcome, usage
+
+
+def _media(request: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """The clips and pictures that are given."""
+    found = checks.items(request, "input.media")
+    return [one for one in found if isinstance(one, Mapping)]
 
 
 def _image_outcome(call: Call, task: Task) -> tuple[dict[str, object], dict[str, object]]:
