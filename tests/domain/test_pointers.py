@@ -58,6 +58,9 @@ MEDIA = {
         {"role": "", "url": "d"},
     ],
     "*": {"x": 1},
+    "pic_10": "g",
+    "pic_2": "f",
+    "pic": "e",
     "pages": [[{"n": 1}, {"n": 2}], [], [{"n": 3}]],
 }
 
@@ -80,13 +83,14 @@ def all_of(text: str) -> list[tuple[str, Any]]:
         ("/content/*[role=nobody]", []),
         ("/pages/*/*/n", [("/pages/0/0/n", 1), ("/pages/0/1/n", 2), ("/pages/2/0/n", 3)]),
         ("/*/x", [("/*/x", 1)]),
+        ("/pic*", [("/pic", "e"), ("/pic_2", "f"), ("/pic_10", "g")]),
         ("/content/3", [("/content/3", "text")]),
         ("/nothing/*", []),
         ("/content/*/url/*", []),
     ],
 )
 def test_star_and_filter_find_every_place_in_order(pointer: str, found: list[tuple[str, Any]]) -> None:
-    """`*` is every item, a filter every item that says so, in the order of the document, each at its own place."""
+    """`*` is every item, a filter every item that says so, a name with it every member so called, each at its place."""
     assert all_of(pointer) == found
 
 

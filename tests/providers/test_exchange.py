@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -95,6 +96,19 @@ def test_handle_is_reported_once_before_it_is_used(partner: FakePartner, ask: As
     assert [poll.headers.get("idempotency-key") for poll in polls] == [None, None]
     assert {poll.headers["authorization"] for poll in polls} == {f"Bearer {SECRET}"}
     assert len(partner.requests("/tasks")) == 1
+
+
+@pytest.mark.req("R-28")
+def test_figures_told_before_the_result_are_kept_with_it(partner: FakePartner, ask: Ask, handles: list[str]) -> None:
+    """What a submit tells of the price is stored with the handle, a poll may tell more; a word is no figure."""
+    told = 'handle = { handle = "/id", owner = "/owner" }\ntold = { cost = "/cost", size = "/size", area = "/area" }'
+    provider = load_provider(provider_text(partner.url).replace('handle = "/id"', told, 1), "fake.toml")
+    partner.script("/tasks", reply_json({"id": "t1", "owner": "o", "cost": 4.5, "area": "large"}, 202))
+    partner.script("/tasks/t1", reply_json({"state": "queued", "size": 2}), reply_json({"state": "done"}))
+    outcome = ask("task", of=provider)
+    assert isinstance(outcome, Completed)
+    assert outcome.told == {"cost": "4.5", "size": "2"}
+    assert [msgspec.json.decode(one) for one in handles] == [{"handle": "t1", "owner": "o", "cost": "4.5"}]
 
 
 def test_handle_is_one_segment_of_the_path(partner: FakePartner, ask: Ask) -> None:

@@ -18,7 +18,7 @@ from catalog_samples import Sample, asked_for, is_within, samples, shipped_catal
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.ledger.estimates import Source, estimate
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.domain.ledger.rates import Component, Pricing, Reading, charge, quantity_asked, quote
+from fairlead.domain.ledger.rates import Component, Pricing, Reading, Report, charge, quantity_asked, quote
 from fairlead.domain.runs.outcomes import Completed
 from providers.test_catalog_recordings import RECORDINGS, read
 
@@ -52,7 +52,7 @@ def test_recorded_answer_costs_what_the_vendor_lists(path: Path) -> None:
     asked = Pricing(body, schema.defaults, recorded.size, operation)
     card = model.native.rate_cards[0]
     held, told = quote(card, asked), estimate(card, asked)
-    due = charge(held, recorded.answer, {})
+    due = charge(held, Report(recorded.answer))
     assert as_dollars(due.amount) == recorded.dollars
     assert told.source is Source.UNKNOWN or told.most == held.amount
     assert is_within(told, due.amount)
@@ -66,7 +66,7 @@ def test_charge_of_a_recorded_answer_is_within_every_estimate() -> None:
     outside = []
     for name, sample, leg, answer in found:
         told, held = estimate(leg.rate_cards[-1], asked_for(sample)), quote(leg.rate_cards[-1], asked_for(sample))
-        due = charge(held, answer.answer, answer.headers)
+        due = charge(held, Report(answer.answer, answer.headers))
         if not is_within(told, due.amount):
             outside.append((sample.id, leg.provider, name, told, due.amount))
     assert outside == []

@@ -2,9 +2,10 @@
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import jiter
 import msgspec
@@ -26,12 +27,18 @@ class BadFileError(Exception):
         self.reason = reason
 
 
-def read_toml(text: str, file: str, kind: type[T]) -> T:
+FillIn: TypeAlias = Callable[[dict[str, object]], tuple[list[str], str] | None]
+"""Completes a document before it is checked; where it cannot, the steps to the mistake and what is wrong."""
+
+
+def read_toml(text: str, file: str, kind: type[T], fill_in: FillIn | None = None) -> T:
     """Read TOML text into a msgspec struct; BadFileError with the line of the first mistake."""
     try:
         document = tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         raise BadFileError(file, error.lineno, str(error)) from error
+    if fill_in is not None and (mistake := fill_in(document)) is not None:
+        raise BadFileError(file, line_of_toml(text, mistake[0]), mistake[1])
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:

@@ -1,7 +1,8 @@
 """JSON Pointers (RFC 6901): how provider files, rate cards and translations name a place in a document.
 
 Beyond the RFC, a part `*` means every item of an array, and `*[role=first_frame]` every item that is an object whose
-`role` is that text; `*[role=]` those without one. Such a pointer leads to many places: `find_all`. Conditions are about
+`role` is that text; `*[role=]` those without one; and `name*` means every member of an object whose name begins so,
+the shorter names first. Such a pointer leads to many places: `find_all`. Conditions are about
 values at such places: they say when an operation is meant, a price applies, or an answer is a failure.
 """
 
@@ -17,6 +18,11 @@ Pointer: TypeAlias = tuple[str, ...]
 
 _INDEX: Final = re.compile(r"[0-9]{1,9}")
 _FILTER: Final = re.compile(r"\*(?:\[(?P<name>[^=\]]+)=(?P<value>[^\]]*)\])?")
+
+
+_DIGITS_MAX: Final = 30
+_PLAIN_MAX: Final = 10**18
+"""A number of more digits counts as unknown: arithmetic with it could overflow, and no `at_most` is as large."""
 
 
 class _Missing:
@@ -46,7 +52,7 @@ def as_text(pointer: Pointer) -> str:
 @functools.lru_cache(maxsize=4096)
 def is_plural(pointer: Pointer) -> bool:
     """Whether a pointer may lead to many places; cached, because every run follows pointers from files."""
-    return any(part.startswith("*") for part in pointer)
+    return any("*" in part for part in pointer)
 
 
 def find(document: object, pointer: Pointer) -> object:
@@ -68,6 +74,11 @@ def find_all(document: object, pointer: Pointer, above: Pointer = ()) -> Iterato
             for index, item in enumerate(document):
                 if _passes(item, wanted):
                     yield from find_all(item, pointer[depth + 1 :], (*above, *pointer[:depth], str(index)))
+            return
+        if part.endswith("*") and part != "*" and isinstance(document, dict):
+            named = (name for name in document if name.startswith(part[:-1]))
+            for name in sorted(named, key=lambda name: (len(name), name)):
+                yield from find_all(document[name], pointer[depth + 1 :], (*above, *pointer[:depth], name))
             return
         document = find(document, (part,))
         if document is MISSING:
@@ -202,6 +213,22 @@ def text_of(value: object) -> str | None:
 def exact_text_of(value: object) -> str | None:
     """The same, but None for a text that spells a boolean: some partners take the text "false" for true."""
     return None if isinstance(value, str) and value.lower() in ("true", "false") else text_of(value)
+
+
+def number_of(value: object) -> Decimal | int | None:
+    """Read a non-negative finite number out of JSON or a header; None for anything else, booleans included."""
+    if type(value) is int and 0 <= value < _PLAIN_MAX:
+        return value  # most quantities are, and a Decimal multiplies with them as they are
+    if type(value) is float and 0 <= value < _PLAIN_MAX:
+        # By its text: the float itself has digits that nobody has written.
+        return Decimal(repr(value))
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
+    except ArithmeticError:
+        return None
+    return number if number.is_finite() and number >= 0 and number.adjusted() < _DIGITS_MAX else None
 
 
 def _is_number(value: object) -> bool:

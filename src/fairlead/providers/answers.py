@@ -35,7 +35,7 @@ from fairlead.domain.faults import (
     Upstream,
     Violation,
 )
-from fairlead.domain.pointers import MISSING, Pointer, all_hold, find, find_all, first, text_of
+from fairlead.domain.pointers import MISSING, Pointer, all_hold, find, find_all, first, number_of, text_of
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.outcomes import SUCCESS, Reply
 from fairlead.providers.partner_words import sanitize, words_of
@@ -414,10 +414,17 @@ def _handle(call: Call, reply: ReadReply, answer: object) -> Accepted | Failed:
         if not isinstance(found, str | int) or isinstance(found, bool):
             return _unreadable(reply)
         parts[name] = found[: HANDLE_MAX + 1] if isinstance(found, str) else str(found)
+    parts |= told_in(call, answer)
     handle = write_handle(parts)
     if not all(parts.values()) or len(handle) > HANDLE_MAX or not handle.isprintable():
         return _unreadable(reply)
     return Accepted(handle, status=reply.status)
+
+
+def told_in(call: Call, answer: object) -> Handle:
+    """The figures for prices that an answer to a submit or a poll has; one that is no number is no figure."""
+    found = ((name, number_of(first(answer, pointer))) for name, pointer in call.told.items())
+    return {name: str(number) for name, number in found if number is not None}
 
 
 def write_handle(parts: Handle) -> str:
@@ -425,12 +432,12 @@ def write_handle(parts: Handle) -> str:
     return parts["handle"] if parts.keys() == {"handle"} else msgspec.json.encode(parts).decode()
 
 
-def read_handle(call: Call, text: str) -> Handle:
+def read_handle(call: Call, text: str) -> dict[str, str]:
     """The parts of a stored handle; ValueError where it is not one of this call's."""
     if call.handle.keys() == {"handle"}:
         return {"handle": text}
     parts = msgspec.json.decode(text, type=dict[str, str])
-    if not call.handle.keys() - call.optional <= parts.keys() <= call.handle.keys():
+    if not call.handle.keys() - call.optional <= parts.keys() <= call.handle.keys() | call.told.keys():
         raise ValueError("the handle belongs to another form of this call")
     return parts
 

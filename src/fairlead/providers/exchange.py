@@ -30,6 +30,7 @@ from fairlead.providers.answers import (
     classify_poll,
     classify_result,
     read_handle,
+    told_in,
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
 from fairlead.providers.forms import UnusableFileError, write_form
@@ -191,6 +192,9 @@ class Exchange:
         self._following += 1
         try:
             outcome = await self._poll(order, polling, parts, shown, work.status, note_poll)
+            if isinstance(outcome, Completed):
+                names = self.providers[order.provider].calls[order.call].told
+                outcome = msgspec.structs.replace(outcome, told={one: parts[one] for one in names if one in parts})
             return self._of_credential(self.providers[order.provider], shown, outcome)
         except BadCredentialError as error:
             return _of_accepted(_bad_credential(self.providers[order.provider], shown, error))
@@ -218,7 +222,7 @@ class Exchange:
             return False
         return isinstance(reply, Reply) and reply.status in SUCCESS
 
-    def _find_polling(self, order: Order, work: Work) -> tuple[Polling, Handle, Credential] | Failed:
+    def _find_polling(self, order: Order, work: Work) -> tuple[Polling, dict[str, str], Credential] | Failed:
         """What it takes to ask about work that was taken, or why that cannot be done."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
@@ -236,7 +240,7 @@ class Exchange:
         self,
         order: Order,
         polling: Polling,
-        parts: Handle,
+        parts: dict[str, str],
         credential: Credential,
         answered: int | None,
         note_poll: Callable[[], object],
@@ -270,11 +274,14 @@ class Exchange:
         return Failed(ProviderTimeout(Upstream(answered)), answered, Reached.UNDECIDED)
 
     async def _ask(
-        self, order: Order, asking: Asking, parts: Handle, credential: Credential
+        self, order: Order, asking: Asking, parts: dict[str, str], credential: Credential
     ) -> tuple[Completed | Failed | Pending | Ended, int | None]:
         """Ask once about work, or for its result; what the answer says, and its status where there was one."""
         reply = await self._reply(order, asking, parts, credential)
-        return (reply, None) if isinstance(reply, Failed) else (self._read(order, asking, reply), reply.status)
+        if isinstance(reply, Failed):
+            return reply, None
+        parts.update(told_in(self.providers[order.provider].calls[order.call], reply.document))
+        return self._read(order, asking, reply), reply.status
 
     def _read(self, order: Order, asking: Asking, reply: ReadReply) -> Completed | Failed | Pending | Ended:
         """What an answer says of work that was taken, or of its result."""

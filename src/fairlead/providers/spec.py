@@ -143,7 +143,8 @@ class Form(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, frozen=True):
     """One operation of a partner. `handle` names the parts of a handle and where the answer to a submit has them.
 
-    The parts in `optional` may be missing there: the work is then asked about without them (`Asking.otherwise`).
+    The parts in `optional` may be missing there: the work is then asked about without them (`Asking.otherwise`). `told`
+    are figures for prices by name, kept with the handle: the answer to a submit or to a poll may have them.
     `in_path` and `in_query` are top-level fields of a body that the partner takes in the address instead: as parts of
     the path, and as parameters behind it. `cancel` asks the partner to stop submitted work, where it can (R-35).
     """
@@ -164,6 +165,7 @@ class Call(msgspec.Struct, frozen=True):
     accept: str | None = None
     cancel: Asking | None = None
     optional: frozenset[str] = frozenset()
+    told: Mapping[str, Pointer] = msgspec.field(default_factory=dict)
     in_path: tuple[str, ...] = ()
     in_query: tuple[str, ...] = ()
 

@@ -127,6 +127,7 @@ class _CallFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     media_types: list[str] = []
     # Plain texts, for the reason given in storage/catalog/files.py.
     handle: str | dict[str, str] | None = None
+    told: Annotated[dict[str, str], msgspec.Meta(max_length=8)] = {}
     poll: _PollFile | None = None
     cancel: _CancelFile | None = None
     headers: dict[_HeaderName, _HeaderText] = {}
@@ -246,6 +247,10 @@ def _problems(read: _ProviderFile) -> list[Problem]:
     return found
 
 
+_PARTS_WITH_TOLD: Final = 2
+"""A handle of fewer parts is kept as the partner wrote it, which has no room for figures."""
+
+
 def _call_problems(call: _CallFile) -> list[Problem]:
     polls = call.protocol is Protocol.SUBMIT_AND_POLL
     handle = _handle_parts(call.handle)
@@ -258,6 +263,10 @@ def _call_problems(call: _CallFile) -> list[Problem]:
         found.append((["cancel"], f"{call.protocol} has ended with its answer, and there is nothing to cancel"))
     if not all(_is_part(name, place) for name, place in handle.items()):
         found.append((["handle"], "a handle's parts have names of lower-case letters, and are pointers such as /id"))
+    if not all(_is_part(name, place) and name not in handle for name, place in call.told.items()):
+        found.append((["told"], "what is told has other names than the handle's parts, and pointers such as /cost"))
+    if call.told and len(handle) < _PARTS_WITH_TOLD:
+        found.append((["told"], "what is told is kept beside a handle of several parts"))
     if (call.protocol is Protocol.SYNC_BYTES) != bool(call.media_types):
         found.append(([], "'media_types' belongs to sync-bytes, which needs it"))
     if call.poll is not None and handle:
@@ -383,6 +392,7 @@ def _call(name: str, read: _CallFile) -> Call:
         in_query=tuple(read.in_query),
         accept=read.accept,
         optional=frozenset(_optional(read.poll)),
+        told={told: parse_pointer(text) for told, text in read.told.items()},
     )
 
 

@@ -16,6 +16,7 @@ from fairlead.domain.ledger.rates import (
     Part,
     Pricing,
     RateCard,
+    Report,
     Requested,
     charge,
     quote,
@@ -25,7 +26,7 @@ from fairlead.domain.pointers import Condition
 _SECONDS = Requested((Factor(("seconds",)),))
 _TEXT = Pricing({"seconds": 4})
 _BOUND = Requested((Factor(("seconds",)),), is_bound=True)
-_REPORTED = Measured(answer=("usage", "seconds"))
+_REPORTED = Measured(answer=(("usage", "seconds"),))
 
 
 def card(*components: Component, stale_after: datetime.date | None = None) -> RateCard:
@@ -70,8 +71,8 @@ def test_lower_bound_is_what_was_asked_for_or_the_card_knows(reported: Component
 def test_estimate_spans_parts_and_multipliers() -> None:
     """The least is the cheapest part at the lowest multiplier, the most the dearest at the highest, both marked up."""
     halved = Multiplier("flex", Decimal("0.5"), answered=(Condition(("tier",), frozenset({"flex"})),))
-    dear = Part("written", 50, ("usage", "written"))
-    cheap = Part("cached", 10, ("usage", "cached"))
+    dear = Part("written", 50, (("usage", "written"),))
+    cheap = Part("cached", 10, (("usage", "cached"),))
     part = Component("second", 25, Decimal(10), _SECONDS, _REPORTED, parts=(dear, cheap), multipliers=(halved,))
     assert estimate(card(part), _TEXT) == Estimate(Source.ESTIMATED, 20, 200)
     assert estimate(replace(card(part), markup=Decimal(10)), _TEXT) == Estimate(Source.ESTIMATED, 22, 220)
@@ -147,11 +148,11 @@ def test_assumed_quantity_is_never_exact() -> None:
 @pytest.mark.req("X-02")
 def test_counted_results_are_as_long_as_was_asked() -> None:
     """One clip that came of two is paid for at its own length, which is also the least that a result costs."""
-    counted = Measured(("clips", "*"), is_counted=True, each=_SECONDS)
+    counted = Measured((("clips", "*"),), is_counted=True, each=_SECONDS)
     two = Requested((Factor(("n",)), Factor(("seconds",))))
     asked, cards = Pricing({"n": 2, "seconds": 6}), card(Component("second", 25, Decimal(16), two, counted))
     assert estimate(cards, asked) == Estimate(Source.ESTIMATED, 150, 300)
-    dues = [charge(quote(cards, asked), {"clips": [""] * number}, {}).amount for number in (0, 1, 2)]
+    dues = [charge(quote(cards, asked), Report({"clips": [""] * number})).amount for number in (0, 1, 2)]
     assert dues == [0, 150, 300]
 
 

@@ -19,6 +19,7 @@ from fairlead.domain.ledger.rates import (
     Pricing,
     RateCard,
     Reading,
+    Report,
     Requested,
     card_in_force,
     card_named,
@@ -76,13 +77,16 @@ REQUESTED = st.builds(
     unless=st.just(()) | st.tuples(st.builds(Condition, PLACES)),
 )
 MEASURED = st.builds(
-    Measured, answer=PLACES | st.just(("list", "*")), scale=SCALES, is_counted=st.booleans()
+    Measured,
+    answer=st.lists(PLACES | st.just(("list", "*")), min_size=1, max_size=2).map(tuple),
+    scale=SCALES,
+    is_counted=st.booleans(),
 ) | st.builds(Measured, header=st.sampled_from(["x-seconds", "x-none"]), scale=SCALES)
 PARTS = st.builds(
     Part,
     unit=st.just("part"),
     price=st.integers(0, 10**10),
-    answer=PLACES,
+    answer=st.lists(PLACES, min_size=1, max_size=2).map(tuple),
     when_any=st.lists(CONDITIONS, max_size=2).map(tuple),
 )
 MULTIPLIERS = st.builds(
@@ -150,7 +154,7 @@ def hold_of(component: Component, body: dict[str, Any], operation: str | None = 
 
 def charge_of(component: Component, answer: Any, **headers: str) -> int:
     """Return what an answer is charged, when everything was asked for."""
-    return charge(quote(card(component), Pricing({})), answer, headers).amount
+    return charge(quote(card(component), Pricing({})), Report(answer, headers)).amount
 
 
 @pytest.mark.req("R-28", "R-29")
@@ -165,7 +169,7 @@ def test_charge_never_passes_its_hold(prices: RateCard, asked: Pricing, answer: 
     marked = 1 + prices.markup / 100
     upper = sum(int(dearest(part) * part.at_most * marked) + 1 for part in prices.components)
     priced = quote(prices, asked)
-    assert 0 <= charge(priced, answer, headers).amount <= priced.amount <= upper
+    assert 0 <= charge(priced, Report(answer, headers)).amount <= priced.amount <= upper
 
 
 @given(CARDS, ASKED)
@@ -178,7 +182,7 @@ def test_charge_never_passes_its_hold(prices: RateCard, asked: Pricing, answer: 
                 "unit",
                 0,
                 Decimal("0.501"),
-                parts=(Part("part", 1, ("n",)),),
+                parts=(Part("part", 1, (("n",),)),),
                 multipliers=(Multiplier("tier", Decimal("0.1"), answered=(Condition(("n",)),), size_above=10),),
             ),
         ),
@@ -188,7 +192,7 @@ def test_charge_never_passes_its_hold(prices: RateCard, asked: Pricing, answer: 
 def test_answer_that_reports_nothing_costs_what_was_held(prices: RateCard, asked: Pricing) -> None:
     """An answer that reports nothing costs what was held, but for what its headers say."""
     priced = quote(prices, asked)
-    assert charge(priced, None, {}).amount == priced.amount
+    assert charge(priced, Report(None)).amount == priced.amount
 
 
 @pytest.mark.parametrize(
@@ -224,7 +228,7 @@ def test_quantity_is_the_product_of_its_fields() -> None:
 def test_nonsense_quantity_is_held_and_charged_at_the_upper_bound(value: Any) -> None:
     """Booleans, negatives, NaN and texts are not quantities: the upper bound is held and charged."""
     asked = Component("image", 10, Decimal(4), asks(n()))
-    told = Component("image", 10, Decimal(4), measured=Measured(("n",)))
+    told = Component("image", 10, Decimal(4), measured=Measured((("n",),)))
     assert hold_of(asked, {"n": value}) == 40
     assert charge_of(told, {"n": value}) == 40
 
@@ -244,9 +248,29 @@ def test_unless_field_makes_the_quantity_unknown() -> None:
 
 def test_zero_that_is_no_report_charges_what_was_held() -> None:
     """A unit count of zero, as accounts that pay by balance are told, is not a free run."""
-    part = Component("unit", 10, Decimal(4), None, Measured(("units",), is_nonzero=True))
+    part = Component("unit", 10, Decimal(4), None, Measured((("units",),), is_nonzero=True))
     held = quote(card(part), Pricing({}))
-    assert [charge(held, {"units": units}, {}).amount for units in ("0", 0, "3", None)] == [40, 40, 30, 40]
+    assert [charge(held, Report({"units": units})).amount for units in ("0", 0, "3", None)] == [40, 40, 30, 40]
+
+
+def test_first_place_with_a_number_is_measured() -> None:
+    """A price may know several forms of an answer; a figure told before the answer is read by its name."""
+    part = Component("unit", 10, Decimal(9), None, Measured((("a",), ("b",))))
+    held = quote(card(part), Pricing({}))
+    assert [charge(held, Report(one)).amount for one in ({"b": 2}, {"a": 0, "b": 2}, {"a": None, "b": 3}, {})] == [
+        20,
+        0,
+        30,
+        90,
+    ]
+    told = quote(card(Component("unit", 10, Decimal(9), None, Measured(told="cost"))), Pricing({}))
+    assert [charge(told, Report({}, {}, one)).amount for one in ({"cost": "4.5"}, {})] == [45, 90]
+
+
+def test_first_place_that_says_something_is_asked() -> None:
+    """A factor with several places reads the first that the body has, before the default of any."""
+    part = Component("unit", 10, Decimal(9), asks(Factor(("a",), otherwise=Decimal(7), or_at=(("b",),))))
+    assert [hold_of(part, body) for body in ({"a": 1, "b": 2}, {"b": 2}, {"a": None, "b": 3}, {})] == [10, 20, 30, 70]
 
 
 def test_products_of_a_quantity_are_added() -> None:
@@ -269,10 +293,10 @@ def test_quantity_is_measured_from_a_header() -> None:
 @pytest.mark.req("R-28")
 def test_charge_is_the_sum_of_its_lines() -> None:
     """A charge is the sum of its lines."""
-    prices = card(Component("call", 7), Component("image", 10, Decimal(4), asks(n()), Measured(("n",))))
+    prices = card(Component("call", 7), Component("image", 10, Decimal(4), asks(n()), Measured((("n",),))))
     priced = quote(prices, Pricing({"n": 3}))
     assert priced.amount == 37
-    assert charge(priced, {"n": 2}, {}).amount == 27
+    assert charge(priced, Report({"n": 2})).amount == 27
 
 
 HIGH = Condition(("quality",), frozenset({"high"}))
@@ -304,9 +328,9 @@ def test_first_case_that_applies_sets_the_price(operation: str | None, body: dic
 @pytest.mark.req("R-28")
 def test_charge_is_made_at_the_price_of_the_hold() -> None:
     """The price is chosen by the body alone, and the measured quantity is paid at it."""
-    part = Component("image", 10, Decimal(4), asks(n()), Measured(("n",)), (Case(30, None, (HIGH,)),))
+    part = Component("image", 10, Decimal(4), asks(n()), Measured((("n",),)), (Case(30, None, (HIGH,)),))
     priced = quote(card(part), Pricing({"n": 4, "quality": "high"}))
-    assert (priced.amount, charge(priced, {"n": 2, "quality": "low"}, {}).amount) == (120, 60)
+    assert (priced.amount, charge(priced, Report({"n": 2, "quality": "low"})).amount) == (120, 60)
 
 
 @pytest.mark.req("R-28")
@@ -321,14 +345,14 @@ def test_whole_number_with_decimals_costs_the_same(spelled: Any) -> None:
 
 def test_free_units_are_neither_held_nor_charged() -> None:
     """Up to `beyond` units cost nothing, and only those past them are paid, held for and charged alike."""
-    part = Component("image", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(2))
+    part = Component("image", 10, Decimal(20), asks(n()), Measured((("n",),)), beyond=Decimal(2))
     assert [hold_of(part, {"n": number}) for number in (0, 1, 2, 3, 5)] == [0, 0, 0, 10, 30]
     assert [charge_of(part, {"n": number}) for number in (0, 2, 3)] == [0, 0, 10]
 
 
 def test_part_of_a_unit_is_paid_whole() -> None:
     """`whole` rounds what is left up, and nothing is nothing."""
-    part = Component("megapixel", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(1), is_whole=True)
+    part = Component("megapixel", 10, Decimal(20), asks(n()), Measured((("n",),)), beyond=Decimal(1), is_whole=True)
     assert [hold_of(part, {"n": number}) for number in (0, 1, 1.01, 2, 2.5)] == [0, 0, 10, 10, 20]
     assert [charge_of(part, {"n": number}) for number in (0.2, 1.5, 3)] == [0, 10, 20]
     assert hold_of(Component("second", 10, Decimal("2.5"), asks(n()), is_whole=True), {"n": 2.1}) == 25
@@ -376,15 +400,15 @@ def test_absent_field_takes_its_otherwise_number() -> None:
 
 def test_results_in_the_answer_are_counted() -> None:
     """A counted quantity is how many results the answer holds; an answer of bytes holds none that could be counted."""
-    part = Component("image", 10, Decimal(4), measured=Measured(("data", "*"), is_counted=True))
+    part = Component("image", 10, Decimal(4), measured=Measured((("data", "*"),), is_counted=True))
     assert charge_of(part, {"data": [1, 2]}) == 20
     assert charge_of(part, {"data": list(range(9))}) == 40
     assert charge_of(part, None) == 40
 
 
-USED = Measured(("usage", "in"), scale=Decimal("0.001"), plus=(("usage", "read"), ("usage", "written")))
-CACHED = Part("cached", 10, ("usage", "read"))
-WRITTEN = Part("written", 200, ("usage", "written"), (Condition(("cache",)),))
+USED = Measured((("usage", "in"),), scale=Decimal("0.001"), plus=(("usage", "read"), ("usage", "written")))
+CACHED = Part("cached", 10, (("usage", "read"),))
+WRITTEN = Part("written", 200, (("usage", "written"),), (Condition(("cache",)),))
 ANSWERED_FAST = Condition(("tier",), frozenset({"fast"}))
 TOKENS = Component("1,000 tokens", 100, Decimal(50), measured=USED, parts=(CACHED, WRITTEN))
 
@@ -395,14 +419,16 @@ def test_parts_of_a_quantity_have_prices_of_their_own() -> None:
     asked = quote(card(TOKENS), Pricing({"cache": True}))
     assert asked.amount == 50 * 200
     usage = {"in": 3000, "read": 4000, "written": 1000}
-    assert charge(asked, {"usage": usage}, {}).amount == 3 * 100 + 4 * 10 + 200
-    assert charge(asked, {"usage": {"in": 1000}}, {}).amount == 100
-    assert charge(asked, {"usage": {"in": 0, "read": "many"}}, {}).amount == 0
+    assert charge(asked, Report({"usage": usage})).amount == 3 * 100 + 4 * 10 + 200
+    assert charge(asked, Report({"usage": {"in": 1000}})).amount == 100
+    assert charge(asked, Report({"usage": {"in": 0, "read": "many"}})).amount == 0
 
 
 def test_parts_never_pass_the_whole() -> None:
     """A partner that reports more of a part than of the whole is paid for the whole."""
-    part = Component("token", 100, Decimal(50), measured=Measured(("in",)), parts=(Part("cached", 10, ("read",)),))
+    part = Component(
+        "token", 100, Decimal(50), measured=Measured((("in",),)), parts=(Part("cached", 10, (("read",),)),)
+    )
     assert charge_of(part, {"in": 5, "read": 9}) == 50
 
 
@@ -410,7 +436,7 @@ def test_part_a_body_rules_out_is_not_held_for() -> None:
     """A dear part is held for where a condition says that it may occur, and the hold bounds the charge all the same."""
     asked = quote(card(TOKENS), Pricing({}))
     assert asked.amount == 50 * 100
-    assert charge(asked, {"usage": {"in": 0, "read": 0, "written": 40_000}}, {}).amount == 50 * 100
+    assert charge(asked, Report({"usage": {"in": 0, "read": 0, "written": 40_000}})).amount == 50 * 100
 
 
 @pytest.mark.req("R-28")
@@ -418,13 +444,17 @@ def test_multiplier_is_held_for_and_charged_where_the_answer_has_it() -> None:
     """A dearer tier is held for where the body may get it, and a cheaper one only where the answer says so."""
     fast = Multiplier("fast", Decimal(2), (Condition(("tier",), frozenset({"fast"})),), None, (ANSWERED_FAST,))
     flex = Multiplier("flex", Decimal("0.5"), answered=(Condition(("tier",), frozenset({"flex"})),))
-    part = Component("second", 10, Decimal(60), asks(n()), Measured(("n",)), multipliers=(fast, flex))
+    part = Component("second", 10, Decimal(60), asks(n()), Measured((("n",),)), multipliers=(fast, flex))
     assert hold_of(part, {"n": 3, "tier": "fast"}) == 60
     assert hold_of(part, {"n": 3, "tier": "flex"}) == 30
     asked = quote(card(part), Pricing({"n": 3, "tier": "fast"}))
-    assert [charge(asked, {"n": 3, "tier": tier}, {}).amount for tier in ("fast", "default", "flex")] == [60, 30, 15]
+    assert [charge(asked, Report({"n": 3, "tier": tier})).amount for tier in ("fast", "default", "flex")] == [
+        60,
+        30,
+        15,
+    ]
     plain = quote(card(part), Pricing({"n": 3}))
-    assert charge(plain, {"n": 3, "tier": "fast"}, {}) == (charge(plain, {"n": 3}, {}))
+    assert charge(plain, Report({"n": 3, "tier": "fast"})) == (charge(plain, Report({"n": 3})))
 
 
 @pytest.mark.req("R-28")
@@ -432,11 +462,11 @@ def test_long_body_is_held_for_at_the_price_of_a_long_context() -> None:
     """Only a body of more bytes than a threshold can have more tokens; the answer says whether it had."""
     long = Multiplier("long", Decimal(2), size_above=200, answered=(Condition(("n",), above=Decimal(200)),))
     part = Component(
-        "token", 10, Decimal(1000), asks(Factor(reading=Reading.BYTES)), Measured(("n",)), multipliers=(long,)
+        "token", 10, Decimal(1000), asks(Factor(reading=Reading.BYTES)), Measured((("n",),)), multipliers=(long,)
     )
     short, large = (quote(card(part), Pricing({}, size=size)) for size in (200, 300))
     assert (short.amount, large.amount) == (2000, 6000)
-    assert [charge(large, {"n": number}, {}).amount for number in (200, 201)] == [2000, 4020]
+    assert [charge(large, Report({"n": number})).amount for number in (200, 201)] == [2000, 4020]
 
 
 @pytest.mark.req("R-28")
@@ -445,7 +475,7 @@ def test_markup_is_on_every_price_and_rounded_once() -> None:
     marked = RateCard("v1", DAY, (Component("call", 5), TOKENS), markup=Decimal("12.5"))
     asked = quote(marked, Pricing({}))
     assert asked.amount == 6 + 5625  # 5.625 and 5625
-    assert charge(asked, {"usage": {"in": 2000, "read": 2000}}, {}).amount == 6 + 248  # 247.5
+    assert charge(asked, Report({"usage": {"in": 2000, "read": 2000}})).amount == 6 + 248  # 247.5
 
 
 def test_card_is_found_by_the_name_the_ledger_has_for_it() -> None:

@@ -134,7 +134,7 @@ def test_estimate_of_a_strict_body_is_what_is_held() -> None:
     told = estimate(card(STRICTLY), pricing_of({**CHEAP, "num": 3}))
     assert (told.source, told.most) == (Source.EXACT, 30)
     assert estimate(card(STRICTLY), pricing_of({**CHEAP, "num": "x"})).reason is Reason.NOT_QUOTABLE
-    measured = Component("s", 5, Decimal(3), None, Measured(("n",)), strict=STRICT)
+    measured = Component("s", 5, Decimal(3), None, Measured((("n",),)), strict=STRICT)
     assert estimate(card(measured), pricing_of({**CHEAP, "num": 3})).source is Source.ESTIMATED
 
 

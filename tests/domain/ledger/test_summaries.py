@@ -15,7 +15,7 @@ _CARD: Final = RateCard(
         Component(
             "1M tokens in",
             200_000_000,
-            parts=(Part("cached", 20_000_000, ("cached",)),),
+            parts=(Part("cached", 20_000_000, (("cached",),)),),
             multipliers=(Multiplier("in a batch", Decimal("0.5")),),
         ),
     ),

@@ -192,7 +192,7 @@ def test_price_is_read_as_it_stands(model: Model) -> None:
     )
     assert part.fewest is not None
     assert part.fewest.product[1] == Factor(("d",), values={"5s": Decimal(5)}, otherwise=Decimal(2))
-    assert part.measured == Measured(answer=("data", "*"), is_counted=True)
+    assert part.measured == Measured(answer=(("data", "*"),), is_counted=True)
     assert part.cases == (
         Case(7_000_000, frozenset({"large"})),
         Case(6_000_000, None, (Condition(("quality",), contains=("high",)),)),

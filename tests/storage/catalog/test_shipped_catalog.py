@@ -19,7 +19,7 @@ from catalog_samples import shipped_catalog
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.translations import Translation, translate, translate_back
 from fairlead.domain.ledger.estimates import Source, estimate
-from fairlead.domain.ledger.rates import Component, Pricing, charge, quote
+from fairlead.domain.ledger.rates import Component, Pricing, Report, charge, quote
 from fairlead.domain.pointers import Pointer, put
 
 _SAMPLES: Final = Path(__file__).parents[2] / "providers" / "samples"
@@ -95,24 +95,25 @@ def bodies(draw: st.DrawFn, samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @st.composite
-def answers(draw: st.DrawFn, leg: Leg) -> tuple[Any, dict[str, str]]:
+def reports(draw: st.DrawFn, leg: Leg) -> Report:
     """Draw an answer that says something wherever the prices of a leg look, or one of bytes."""
     answer: dict[str, Any] = {}
-    headers: dict[str, str] = {}
+    headers, told = dict[str, str](), dict[str, str]()
     for part in (part for card in leg.rate_cards for part in card.components):
         if part.measured is None or not draw(st.booleans()):
             continue
         if part.measured.header is not None:
             headers[part.measured.header] = str(draw(_NUMBERS))
+        if part.measured.told is not None:
+            told[part.measured.told] = str(draw(_NUMBERS))
+        wanted = draw(st.sampled_from(part.measured.answer or ((),)))
         for index in range(draw(st.integers(1, 3)) if part.measured.is_counted else 1):
-            place = tuple("0" if step.startswith("*") else step for step in part.measured.answer or ())
-            last = max(
-                (depth for depth, step in enumerate(part.measured.answer or ()) if step.startswith("*")), default=0
-            )
+            place = tuple("0" if step.startswith("*") else step for step in wanted)
+            last = max((depth for depth, step in enumerate(wanted) if step.startswith("*")), default=0)
             if place:
                 at = (*place[:last], str(index), *place[last + 1 :]) if part.measured.is_counted else place
                 put(answer, at, draw(_NUMBERS))
-    return draw(st.sampled_from([answer, None])), headers
+    return Report(draw(st.sampled_from([answer, None])), headers, told)
 
 
 def highest(part: Component) -> Decimal:
@@ -129,17 +130,17 @@ def test_charge_of_the_shipped_catalog_stays_within_its_hold_and_its_estimate(
 ) -> None:
     """Whatever is asked for and reported, no charge is below zero or passes its hold, and an exact price is charged."""
     asked = priced_places(model, data.draw(bodies(samples_of(model))))
-    answer, headers = data.draw(answers(leg))
+    report = data.draw(reports(leg))
     for card in leg.rate_cards:
         told, held = estimate(card, asked), quote(card, asked)
-        charged = charge(held, answer, headers).amount
+        charged = charge(held, report).amount
         upper = sum(highest(part) * part.at_most for part in card.components)
         assert 0 <= charged <= held.amount <= upper + len(card.components)
         if told.source is Source.UNKNOWN:
             assert (told.reason is not None, told.least, told.most) == (True, 0, 0)
             continue
         assert told.most == held.amount
-        assert told.least <= charge(held, None, {}).amount
+        assert told.least <= charge(held, Report(None)).amount
         assert told.source is not Source.EXACT or told.least == charged
 
 

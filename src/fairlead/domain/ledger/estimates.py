@@ -112,6 +112,8 @@ def _is_said(component: Component, quantity: Decimal, asked: Pricing) -> bool:
         return True  # what is not read there is not quotable
     if component.requested is None:
         return component.at_most in (1, component.at_least)
+    if component.requested.is_bound:
+        return quantity == 0
     return component.fewest is None or quantity_asked(component, component.fewest, asked) == quantity
 
 

@@ -17,13 +17,10 @@ import msgspec
 
 from fairlead.domain.ledger.markups import NO_MARKUP
 from fairlead.domain.ledger.money import times
-from fairlead.domain.pointers import MISSING, Condition, Pointer, all_hold, find_all, first, text_of
+from fairlead.domain.pointers import MISSING, Condition, Pointer, all_hold, find_all, first, number_of, text_of
 
 _ONE: Final = Decimal(1)
 _PERCENT: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?%")
-_DIGITS_MAX: Final = 30
-_PLAIN_MAX: Final = 10**18
-"""A number of more digits counts as unknown: arithmetic with it could overflow, and no `at_most` is as large."""
 
 
 class Reading(enum.StrEnum):
@@ -43,12 +40,16 @@ _VALUE: Final = Reading.VALUE
 
 
 class Factor(msgspec.Struct, frozen=True):
-    """A number in the caller's body: read at `at`, `otherwise` where it is absent; `values` maps texts to numbers."""
+    """A number in the caller's body: read at `at`, `otherwise` where it is absent; `values` maps texts to numbers.
+
+    `or_at` are further places for a body that has nothing at `at`; the first that has something counts.
+    """
 
     at: Pointer = ()
     reading: Reading = Reading.VALUE
     values: Mapping[str, Decimal] = msgspec.field(default_factory=dict)
     otherwise: Decimal | None = None
+    or_at: tuple[Pointer, ...] = ()
 
 
 class Requested(msgspec.Struct, frozen=True):
@@ -65,15 +66,18 @@ class Requested(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
+    """A quantity in the partner's answer: a place in its JSON, one of its headers, or a figure it told before; scaled.
 
-    `plus` are places of further numbers that are added where present. `is_counted`: the values at that place are
-    counted, instead of reading a number; each has as many units as `each` finds in the body. `is_nonzero`: a zero is no
-    report, such as the units of an account that pays by balance.
+    Of several places in `answer` the first with a number counts. `told` names a figure of the call in the provider's
+    file, from the answer to the submit or to a poll. `plus` are places of further numbers that are added where present.
+    `is_counted`: the values at those places are counted, instead of reading a number; each has as many units as `each`
+    finds in the body. `is_nonzero`: a zero is no report, such as the units of an account that pays by
+    balance.
     """
 
-    answer: Pointer | None = None
+    answer: tuple[Pointer, ...] = ()
     header: str | None = None
+    told: str | None = None
     scale: Decimal = _ONE
     is_counted: bool = False
     is_nonzero: bool = False
@@ -92,13 +96,14 @@ class Case(msgspec.Struct, frozen=True):
 class Part(msgspec.Struct, frozen=True):
     """A part of a measured quantity that has a price of its own, such as tokens read from a cache; `unit` for people.
 
-    It is found at `answer`, in the units and with the scale of the whole. A body for which none of `when_any` holds has
-    no such part, so nothing is held for it; where `when_any` is empty, any body may have it.
+    It is found at `answer`, the first place of them with a number, in the units and with the scale of the whole. A body
+    for which none of `when_any` holds has no such part, so nothing is held for it; where `when_any` is empty, any body
+    may have it.
     """
 
     unit: str
     price: int
-    answer: Pointer
+    answer: tuple[Pointer, ...]
     when_any: tuple[Condition, ...] = ()
 
 
@@ -252,6 +257,18 @@ class Pricing(msgspec.Struct, frozen=True):
     is_strict: bool = False
 
 
+class Report(msgspec.Struct, frozen=True):
+    """What a partner reports of a completed generation.
+
+    `answer` is its decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names; `told` are
+    figures by name that it told before its answer.
+    """
+
+    answer: object
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    told: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
 class Charge(msgspec.Struct, frozen=True):
     """What a completed generation costs, and what it would cost at the quantities the partner reports.
 
@@ -332,26 +349,24 @@ def quote_of(card: RateCard, lines: Sequence[Line]) -> Quote:
     return Quote(card, tuple(lines), amount, least)
 
 
-def charge(held: Quote, answer: object, headers: Mapping[str, str]) -> Charge:
-    """Price a completed generation from what the partner reports (R-28, R-29), never above the hold.
-
-    `answer` is the partner's decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names.
-    """
+def charge(held: Quote, report: Report) -> Charge:
+    """Price a completed generation from what the partner reports (R-28, R-29), never above the hold."""
     amount, beyond = held.least, 0
     for line in held.lines:
         component = line.component
         if component.is_settled_before:
             continue
-        due = _due(line, answer, headers)
+        due = _due(line, report)
         amount += min(due, line.held)
         beyond += max(due - line.held, 0)
     return Charge(amount, amount + beyond)
 
 
-def _due(line: Line, answer: object, headers: Mapping[str, str]) -> int:
+def _due(line: Line, report: Report) -> int:
     """What the partner's report of a component comes to; what was held where it reports nothing."""
     component, measured = line.component, line.component.measured
-    quantity = line.quantity if measured is None else _measured_quantity(line, measured, answer, headers)
+    answer = report.answer
+    quantity = line.quantity if measured is None else _measured_quantity(line, measured, report)
     if quantity is None or (answer is None and (line.open or component.parts)):
         return line.held
     factor = line.factor
@@ -362,7 +377,7 @@ def _due(line: Line, answer: object, headers: Mapping[str, str]) -> int:
             factor *= one.times
     due, rest = Decimal(0), quantity
     for part in component.parts:
-        share = min((_number(first(answer, part.answer)) or 0) * (_ONE if measured is None else measured.scale), rest)
+        share = min((_first_number(answer, part.answer) or 0) * (_ONE if measured is None else measured.scale), rest)
         due += share * part.price
         rest -= share
     return round((due + rest * line.price) * factor)
@@ -421,48 +436,51 @@ def _count(factor: Factor, asked: Pricing) -> Decimal | int | None:
 def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:
     found = first(asked.body, factor.at)
     if found is MISSING or found is None:
-        found = first(asked.defaults, factor.at)
+        for place in factor.or_at:
+            found = first(asked.body, place)
+            if found is not MISSING and found is not None:
+                break
+        else:
+            found = first(asked.defaults, factor.at)
     if found is MISSING or found is None:
         return factor.otherwise
     if factor.values and (mapped := factor.values.get(text_of(found) or "")) is not None:
         return mapped
-    return _number(found)
+    return number_of(found)
 
 
-def _measured_quantity(
-    line: Line, measured: Measured, answer: object, headers: Mapping[str, str]
-) -> Decimal | int | None:
+def _measured_quantity(line: Line, measured: Measured, report: Report) -> Decimal | int | None:
     """The quantity the partner reports; None where it reports none."""
-    component = line.component
+    component, answer = line.component, report.answer
     if measured.is_counted and answer is not None:
-        return billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale * line.each)
-    found = first(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
-    number = _number(found)
+        count = sum(1 for place in measured.answer for _ in find_all(answer, place))
+        return billable(component, count * measured.scale * line.each)
+    elsewhere = report.headers, measured.header
+    if measured.told is not None:
+        elsewhere = report.told, measured.told
+    number = number_of(elsewhere[0].get(elsewhere[1] or ""))
+    for place in measured.answer:  # as every run passes here, without a function of its own
+        number = number_of(first(answer, place))
+        if number is not None:
+            break
     if number is None or (measured.is_nonzero and not number):
         return None
     for place in measured.plus:
-        number += _number(first(answer, place)) or 0
+        number += number_of(first(answer, place)) or 0
     quantity = number * measured.scale
     return billable(component, quantity) if component.beyond or component.is_whole else quantity
+
+
+def _first_number(answer: object, places: Sequence[Pointer]) -> Decimal | int | None:
+    """The number at the first of some places that has one."""
+    for place in places:
+        number = number_of(first(answer, place))
+        if number is not None:
+            return number
+    return None
 
 
 def billable(component: Component, quantity: Decimal) -> Decimal:
     """The units of a quantity that are paid for."""
     left = max(quantity - component.beyond, Decimal(0)) if component.beyond else quantity
     return left.to_integral_value(ROUND_CEILING) if component.is_whole else left
-
-
-def _number(value: object) -> Decimal | int | None:
-    """Read a non-negative finite number out of JSON or a header; None for anything else, booleans included."""
-    if type(value) is int and 0 <= value < _PLAIN_MAX:
-        return value  # most quantities are, and a Decimal multiplies with them as they are
-    if type(value) is float and 0 <= value < _PLAIN_MAX:
-        # By its text: the float itself has digits that nobody has written.
-        return Decimal(repr(value))
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
-    except ArithmeticError:
-        return None
-    return number if number.is_finite() and number >= 0 and number.adjusted() < _DIGITS_MAX else None

@@ -38,7 +38,8 @@ class Outlined(Protocol):
 class Completed(msgspec.Struct, frozen=True):
     """A generation that completed: the bytes to forward untouched, and what pricing may read of them.
 
-    The long texts of a `large` answer stay in its bytes: what is encoded of it must go through `fill`.
+    The long texts of a `large` answer stay in its bytes: what is encoded of it must go through `fill`. `told` are
+    figures by name that the partner told before the result, when it took the work or while it worked.
     """
 
     content: bytes
@@ -47,6 +48,7 @@ class Completed(msgspec.Struct, frozen=True):
     answer: object = None
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     large: Outlined | None = None
+    told: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Reached(enum.Enum):

@@ -17,7 +17,7 @@ from fairlead.documents.outline import mark_of
 from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.domain.ledger.rates import Charge, charge
+from fairlead.domain.ledger.rates import Charge, Report, charge
 from fairlead.domain.runs.entries import (
     EVENT_DETAIL_MAX,
     PROVIDER_SAID,
@@ -279,7 +279,7 @@ class Dispatcher:
             is_paid = model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)
             return Served(outcome, plan, plan.hold if is_paid else 0, has_fallen_back, tuple(context.events), is_paid)
         # Charged at the rates of the leg that served it, and never more than its hold.
-        due = charge(plan.quote, outcome.answer, outcome.headers)
+        due = charge(plan.quote, Report(outcome.answer, outcome.headers, outcome.told))
         if due.reported > due.amount:
             self._note_more(context, plan, due)
         if outcome.answer is not None:

@@ -41,13 +41,13 @@ class _MoveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class _AnswerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    fields: Annotated[list[_MoveFile], msgspec.Meta(min_length=1)]
+    fields: Annotated[list[str | _MoveFile], msgspec.Meta(min_length=1)]
     constants: dict[_PointerText, object] = {}
     require: list[_PointerText] = []
 
 
 class _TranslationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    fields: Annotated[list[_MoveFile], msgspec.Meta(min_length=1)]
+    fields: Annotated[list[str | _MoveFile], msgspec.Meta(min_length=1)]
     constants: dict[_PointerText, object] = {}
     dropped: dict[_PointerText, Annotated[str, msgspec.Meta(min_length=1, max_length=200)]] = {}
     implied: list[_PointerText] = []
@@ -97,6 +97,39 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assets: _AssetsFile | None = None
     canonical_id: str | None = None
     modality: Literal["image", "video", "audio", "text", "3d"] | None = None
+
+
+def fill_in_components(document: dict[str, object]) -> tuple[list[str], str] | None:
+    """Put the components that a file declares once in the place of those that `use` them.
+
+    What stands beside `use` is said over the shared component. Returns the steps to a mistake and what it is.
+    """
+    shared, used = _tables(document.pop("components", None)), set[str]()
+    for leg_number, leg in enumerate(_entries(document.get("legs"))):
+        for card_number, card in enumerate(_entries(leg.get("rate_cards"))):
+            for number, component in enumerate(_entries(card.get("components"))):
+                if "use" not in component:
+                    continue
+                name = str(component.pop("use"))
+                if name not in shared:
+                    where = ["legs", str(leg_number), "rate_cards", str(card_number), "components", str(number)]
+                    return where, f"there is no shared component {name!r}"
+                used.add(name)
+                said = dict(component)
+                component.clear()
+                component.update({**shared[name], **said})
+    if unused := min(shared.keys() - used, default=None):
+        return ["components", unused], f"no rate card uses the shared component {unused!r}"
+    return None
+
+
+def _entries(read: object) -> list[dict[str, object]]:
+    """The tables of an array; what is none is left to the check of the whole file."""
+    return [one for one in read if isinstance(one, dict)] if isinstance(read, list) else []
+
+
+def _tables(read: object) -> dict[str, dict[str, object]]:
+    return {name: one for name, one in read.items() if isinstance(one, dict)} if isinstance(read, dict) else {}
 
 
 def operations_of(read: ModelFile) -> tuple[Operation, ...]:
@@ -205,7 +238,9 @@ def _translation(read: _TranslationFile, steps: Sequence[str]) -> Translation:
     )
 
 
-def _move(read: _MoveFile, steps: Sequence[str]) -> Move:
+def _move(read: str | _MoveFile, steps: Sequence[str]) -> Move:
+    if isinstance(read, str):
+        read = _MoveFile(read, read)
     sources, targets = _pointers(read.sources, steps), _pointers(read.targets, steps)
     if len(sources) > 1 and len(targets) > 1:
         raise MistakeError(steps, "several fields cannot become several others in one go")

@@ -31,8 +31,11 @@ _CHARGE_MAX: Final = 1_000_000 * UNITS_PER_DOLLAR
 """The most that one run may cost, so that a price with a misplaced decimal point is refused when it is loaded."""
 _READ: Final = re.compile(r"(?P<reading>count|length|bytes)\((?P<at>(/.*)?)\)")
 
+_PLACE_MAX: Final = 256
 _PointerText = Annotated[str, msgspec.Meta(pattern=r"^/.+$", max_length=256)]
 _FactorText = Annotated[str, msgspec.Meta(pattern=r"^(/.+|(count|length)\(/.+\)|bytes\(\))$", max_length=256)]
+_Places = str | Annotated[list[str], msgspec.Meta(min_length=2, max_length=8)]
+"""A place, or several of which the first with a number counts."""
 _UnitText = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _PriceText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,8})?$")]
 _NumberText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$")]
@@ -53,7 +56,8 @@ class MistakeError(Exception):
 
 
 class _FactorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    at: _FactorText
+    # Plain texts, for the reason given in storage/catalog/files.py.
+    at: str | Annotated[list[str], msgspec.Meta(min_length=2, max_length=8)]
     values: dict[str, _RangeText] = {}
     otherwise: _RangeText | None = None
 
@@ -77,8 +81,9 @@ class _RequestedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    answer: _PointerText | None = None
+    answer: _Places | None = None
     header: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]+$")] | None = None
+    told: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     count: _PointerText | None = None
     scale: _NumberText = "1"
     each: _ProductFile | None = None
@@ -94,7 +99,7 @@ class _CaseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _PartFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: _UnitText
-    answer: _PointerText
+    answer: _Places
     price: _PriceText
     when_any: list[ConditionFile] = []
 
@@ -219,7 +224,7 @@ def _fewest(read: _RequestedFile | None) -> Requested | None:
 
 
 def _part(read: _PartFile) -> Part:
-    return Part(read.unit, from_dollars(read.price), parse_pointer(read.answer), _conditions(read.when_any))
+    return Part(read.unit, from_dollars(read.price), _pointers(read.answer), _conditions(read.when_any))
 
 
 def _multiplier(read: _MultiplierFile) -> Multiplier:
@@ -271,12 +276,16 @@ def _factor(read: str | _FactorFile, *, is_least: bool) -> Factor:
     """A factor as a file writes it: a pointer, `count(…)`, `length(…)` or `bytes()`, or a table with more to say."""
     if isinstance(read, str):
         read = _FactorFile(at=read)
-    called = _READ.fullmatch(read.at)
+    at, *others = [read.at] if isinstance(read.at, str) else read.at
+    called = _READ.fullmatch(at)
+    if called is not None and others:
+        raise ValueError("several places are those of a value")
     return Factor(
-        at=parse_pointer(read.at if called is None else called["at"]),
+        at=() if called is not None and not called["at"] else _pointers(at if called is None else called["at"])[0],
         reading=Reading.VALUE if called is None else Reading(called["reading"]),
         values={text: _bound(number, is_least=is_least) for text, number in read.values.items()},
         otherwise=None if read.otherwise is None else _bound(read.otherwise, is_least=is_least),
+        or_at=_pointers(others),
     )
 
 
@@ -289,13 +298,14 @@ def _bound(text: str, *, is_least: bool) -> Decimal:
 
 
 def _read_measured(read: _MeasuredFile) -> Measured:
-    if sum(found is not None for found in (read.answer, read.header, read.count)) != 1:
-        raise ValueError("'measured' needs one of 'answer', 'count' and 'header'")
+    if sum(found is not None for found in (read.answer, read.header, read.told, read.count)) != 1:
+        raise ValueError("'measured' needs one of 'answer', 'count', 'header' and 'told'")
     if read.each is not None and read.count is None:
         raise ValueError("'each' is of what 'count' counts")
     return Measured(
-        answer=_pointer(read.answer or read.count),
+        answer=_pointers(read.answer or read.count or []),
         header=None if read.header is None else read.header.lower(),
+        told=read.told,
         scale=Decimal(read.scale),
         is_counted=read.count is not None,
         is_nonzero=read.nonzero,
@@ -304,5 +314,8 @@ def _read_measured(read: _MeasuredFile) -> Measured:
     )
 
 
-def _pointer(text: str | None) -> Pointer | None:
-    return None if text is None else parse_pointer(text)
+def _pointers(read: str | Sequence[str]) -> tuple[Pointer, ...]:
+    texts = [read] if isinstance(read, str) else read
+    if not all(text.startswith("/") and 1 < len(text) <= _PLACE_MAX for text in texts):
+        raise ValueError(f"a place is written as /a/b, in at most {_PLACE_MAX} characters")
+    return tuple(map(parse_pointer, texts))

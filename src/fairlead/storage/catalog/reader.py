@@ -23,6 +23,7 @@ from fairlead.storage.catalog.files import (
     Offer,
     assets_of,
     check_priced_operations,
+    fill_in_components,
     leg_of,
     operations_of,
     read_billed_operations,
@@ -147,7 +148,7 @@ def _read_schema(file: Path) -> _SchemaFile:
 
 
 def _model(path: Path, text: str, offers: Mapping[str, Offer], flag: str, schemas: _SchemaFiles) -> Model:
-    read = read_toml(text, str(path), ModelFile)
+    read = read_toml(text, str(path), ModelFile, fill_in_components)
     if not is_model_id(read.id):
         raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{read.id!r} is not a model id")
     input_file = schemas.find(path, text, "input_schema", read.input_schema)
