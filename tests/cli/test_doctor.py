@@ -20,6 +20,7 @@ from fairlead.storage.db.database import Database
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import write_job_entries
 from fairlead.storage.work.table import announce_server
+from operations.servers import SCHEMA, model_text
 from storage.bookings import LAB, NOW, Books
 
 pytestmark = pytest.mark.req("M-05")
@@ -61,6 +62,24 @@ def _release(books: Books, *pools: str) -> None:
 def _announce(books: Books, server_id: str, pools: WorkedPools) -> None:
     now = Clock().now_ms() + 10_000
     books.do(partial(announce_server, server_id=server_id, now=now, forget_before=0, pools=pools))
+
+
+def test_doctor_names_rate_cards_that_are_to_be_checked(tmp_path: Path) -> None:
+    """Cards past their days make a warning, with their number and some of their names; derived ones are only told."""
+    models = tmp_path / "models"
+    models.mkdir()
+    for number in range(7):
+        dates = 'source = "a"\nchecked = 2026-01-01\ncheck_by = 2026-02-01\n' if number else ""
+        text = model_text(f"paint-{number}", "local", "image")
+        (models / f"{number}.toml").write_text(text.replace("effective", f"derived = true\n{dates}effective"))
+    (models / "input.json").write_text(json.dumps(SCHEMA))
+    words = ["doctor", "--json", "--data", str(tmp_path)]
+    env = {"FAIRLEAD_ENGINE": "false", "FAIRLEAD_CATALOG": str(tmp_path)}
+    told = json.loads(CliRunner().invoke(commands, words, env=env).stdout)
+    (finding,) = [one for one in told if one["check"] == "rate cards"]
+    assert finding["result"] == "warning", told
+    assert "6 past the day by which they were to be checked (acme/paint-1 at local," in finding["detail"]
+    assert "acme/paint-5 at local and 1 more); 7 derived" in finding["detail"]
 
 
 def test_doctor_names_pools_that_nobody_works_for(books: Books, found: Finding) -> None:

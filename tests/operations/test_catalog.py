@@ -1,5 +1,6 @@
 """The catalog in force: replaced whole when its files change, kept when they are wrong."""
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
+from fairlead.domain.ledger.estimates import Caution
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observation
-from fairlead.operations.catalog import CatalogKeeper, read_catalog, write_snapshots
+from fairlead.operations.catalog import CatalogKeeper, cautioned_cards, price_rows, read_catalog, write_snapshots
 from fairlead.providers.spec import Provider
 from operations.servers import FLAG, providers_at
 
@@ -164,3 +166,22 @@ def test_snapshot_of_a_removed_model_is_deleted(folder: Path, providers: dict[st
     (folder / "plain-now.toml").unlink()
     assert write_snapshots(read_catalog([folder], providers, FLAG), snapshots) == 3
     assert not (snapshots / "acme" / "plain-now.json").exists()
+
+
+def test_only_cards_in_force_are_cautioned(folder: Path, providers: dict[str, Provider]) -> None:
+    """A promotion that another card has replaced troubles nobody, and neither does a card that is yet to come."""
+    path = folder / "plain-now.toml"
+    card = path.read_text()[path.read_text().index("[[legs.rate_cards]]") :]
+    ended = card.replace("effective", "stale_after = 2026-02-01\neffective")
+    derived = card.replace("effective = 2020-01-01", "derived = true\neffective = 2026-03-01").replace("v1", "v2")
+    path.write_text(path.read_text().replace(card, ended + "\n" + derived))
+    catalog = read_catalog([folder], providers, FLAG)
+
+    def told(month: int) -> list[Caution]:
+        today = datetime.date(2026, month, 15)
+        rows = [caution for row in price_rows(catalog, today) for caution in row.cautions]
+        found = cautioned_cards(catalog, today)
+        assert rows == [caution for caution, cards in found.items() if cards == ["acme/plain-now at plain"]]
+        return rows
+
+    assert [told(month) for month in (1, 2, 3)] == [[], [Caution.STALE], [Caution.DERIVED]]

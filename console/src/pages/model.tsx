@@ -11,6 +11,7 @@ import { JsonField, ObjectFields } from "../forms/fields";
 import { type JsonSchema, initialBody, withoutEmpty } from "../forms/schema";
 import type { Entry } from "../history/store";
 import { HistoryList } from "../history/history-list";
+import { CautionNotices } from "../providers/cautions";
 import { LANGUAGES, type Language, codeOf } from "../results/code";
 import { shorten } from "../results/extract";
 import { ResultView } from "../results/result-view";
@@ -149,6 +150,7 @@ function Availability({ model }: { model: Model }) {
         </div>
       )}
       {model.retires_on && <p className="notice warn">Its provider retires this model on {model.retires_on}.</p>}
+      <CautionNotices cautions={model.cautions} />
     </>
   );
 }

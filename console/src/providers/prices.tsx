@@ -6,6 +6,7 @@ import type { components } from "../api/schema";
 import { Button, Empty, Loaded } from "../components/basics";
 import { type Column, VirtualList } from "../components/virtual-list";
 import { date } from "../format";
+import { CautionTags } from "./cautions";
 
 type Price = components["schemas"]["PriceShown"];
 
@@ -16,6 +17,7 @@ const COLUMNS: readonly Column<Price>[] = [
   { title: "Markup", width: "80px", isEnd: true, isWideOnly: true, cell: (one) => `${one.markup} %` },
   { title: "From", width: "100px", isWideOnly: true, cell: (one) => date(one.effective) },
   { title: "Checked", width: "100px", isWideOnly: true, cell: (one) => <span title={one.source ?? undefined}>{date(one.checked)}</span> },
+  { title: "Cautions", width: "minmax(80px, 1fr)", cell: (one) => <CautionTags cautions={one.cautions} /> },
 ];
 
 /** The prices of every model at every provider, with their sources. */

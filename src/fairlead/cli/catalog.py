@@ -11,12 +11,13 @@ import msgspec
 from fairlead.cli.output import json_option, print_json, print_rows, show_value
 from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Catalog, Model
+from fairlead.domain.ledger.estimates import Caution
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.catalog import PriceRow, price_rows, read_catalog, write_snapshots
 from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.server.settings import read_settings
 
-_PRICE_COLUMNS = ("model", "provider", "price", "effective", "markup", "source", "checked")
+_PRICE_COLUMNS = ("model", "provider", "price", "effective", "markup", "source", "checked", "cautions")
 _COLUMNS = ("id", "legs", "operations", "schema", "rates", "retires")
 OLD_DAYS: Final = 180
 _PAGE: Final = """\
@@ -109,12 +110,13 @@ def prices(folder: str | None, as_page: bool, as_json: bool) -> None:
     Old prices are named on standard error.
     """
     settings = read_settings(catalog=None if folder is None else Path(folder))
-    rows = price_rows(_load(folder).with_markups(settings.markup))
+    today = Clock().today()
+    rows = price_rows(_load(folder).with_markups(settings.markup), today)
     if as_page:
         click.echo(page_of(rows), nl=False)
         return
     print_rows([shown_row(row) for row in rows], _PRICE_COLUMNS, as_json=as_json, empty="The catalog is empty.")
-    for warning in warnings_of(rows, Clock().today()):
+    for warning in warnings_of(rows, today):
         click.echo(warning, err=True)
 
 
@@ -151,13 +153,17 @@ def _prices(model: Model) -> list[dict[str, str | None]]:
 
 
 def warnings_of(rows: Iterable[PriceRow], today: datetime.date) -> Iterator[str]:
-    """A warning for each price that is old or was never checked."""
+    """A warning for each price that is old, was never checked, or is past a day that its card names."""
     for row in rows:
         age = row.age(today)
         if age is None:
             yield f"{row.model} at {row.provider}: nobody has said when this price was checked"
         elif age > OLD_DAYS:
             yield f"{row.model} at {row.provider}: this price was last checked {age} days ago"
+        if Caution.OVERDUE in row.cautions:
+            yield f"{row.model} at {row.provider}: this price was to be checked by {row.check_by}"
+        if Caution.STALE in row.cautions:
+            yield f"{row.model} at {row.provider}: nothing is estimated by this price since {row.stale_after}"
 
 
 def page_of(rows: Sequence[PriceRow]) -> str:
@@ -171,4 +177,4 @@ def page_of(rows: Sequence[PriceRow]) -> str:
 
 def shown_row(row: PriceRow) -> dict[str, object]:
     """A row for the table, or for JSON."""
-    return {**msgspec.to_builtins(row), "price": list(row.price)}
+    return {**msgspec.to_builtins(row), "price": list(row.price), "cautions": list(row.cautions)}

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +18,9 @@ from fairlead.cli.output import json_option, print_json, print_table
 from fairlead.cli.store.blobs import wrong_store
 from fairlead.clock import Clock
 from fairlead.domain.jobs.subscriptions import beyond
+from fairlead.domain.ledger.estimates import Caution
 from fairlead.operations.assets.stored_files import BlobAudit
-from fairlead.operations.catalog import read_catalog
+from fairlead.operations.catalog import cautioned_cards, read_catalog
 from fairlead.operations.ledger.books import audit
 from fairlead.operations.overview import unattended_pools
 from fairlead.operations.work.presence import clock_ahead
@@ -40,7 +41,13 @@ from fairlead.storage.db.opening import file_of
 
 _FILES_WANTED: Final = 4096
 _FREE_MIB_WANTED: Final = 512
-_POOLS_NAMED: Final = 5
+_NAMED: Final = 5
+"""How many of many names a finding has."""
+_CAUTION_WORDS: Final = {
+    Caution.STALE: "past the day from which nothing is estimated by them",
+    Caution.OVERDUE: "past the day by which they were to be checked",
+    Caution.DERIVED: "derived from a reseller's prices",
+}
 _CLOCK_SECONDS: Final = 1.0
 """How far the clock may differ from the database's before times in answers and logs are misleading."""
 
@@ -129,6 +136,23 @@ def _catalog(settings: Settings) -> str:
     return f"{len(loaded.models)} models, build {loaded.build}"
 
 
+def _rate_cards(settings: Settings) -> str:
+    loaded = read_catalog(catalog_folders(settings), provider_files(settings), authored_flag(settings))
+    found = cautioned_cards(loaded, Clock().today())
+    told = "; ".join(
+        f"{len(cards)} {_CAUTION_WORDS[caution]} ({_some(cards)})" for caution, cards in found.items() if cards
+    )
+    if found[Caution.STALE] or found[Caution.OVERDUE]:
+        raise _WarningError(f"{told}; compare them with their vendors' lists (`fairlead catalog prices`)")
+    return told or "none is overdue for a check"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of many names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
 def _provider_keys(settings: Settings) -> str:
     wanting = {name: one for name, one in provider_files(settings).items() if one.wants_credential}
     given = sorted(name for name in wanting if settings.provider_keys_of(option_name(name)))
@@ -166,10 +190,9 @@ def _pools(settings: Settings) -> str:
         return "no server or worker is running"
     if not found:
         return "every pool in which work waits has a server or worker"
-    told = [f"{one.pool} ({one.kind}: {one.waiting})" for one in found[:_POOLS_NAMED]]
-    more = f" and {len(found) - _POOLS_NAMED} more" if len(found) > _POOLS_NAMED else ""
+    told = _some([f"{one.pool} ({one.kind}: {one.waiting})" for one in found])
     raise _WarningError(
-        f"work waits in pools that nobody works for: {', '.join(told)}{more}; "
+        f"work waits in pools that nobody works for: {told}; "
         f"start a worker with `fairlead work --pool {found[0].pool}`, or change FAIRLEAD_POOLS or the deployment's pool"
     )
 
@@ -270,6 +293,7 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("disk", _disk),
     ("open files", _open_files),
     ("catalog", _catalog),
+    ("rate cards", _rate_cards),
     ("provider keys", _provider_keys),
     ("database and books", _books),
     ("clock", _clock),

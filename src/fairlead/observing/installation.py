@@ -62,7 +62,8 @@ class DiskSeen(msgspec.Struct, frozen=True):
 class InstallationSeen(msgspec.Struct, frozen=True):
     """What a look at the installation has shown; `disk` and what is of the database are missing where it is away.
 
-    `problems` has each subject of readiness, and whether something is wrong with it.
+    `problems` has each subject of readiness, and whether something is wrong with it; `cautions` how many rate cards in
+    force deserve attention, by why.
     """
 
     backlogs: Sequence[BacklogSeen] = ()
@@ -71,3 +72,4 @@ class InstallationSeen(msgspec.Struct, frozen=True):
     database: DatabaseSeen | None = None
     disk: DiskSeen | None = None
     problems: Mapping[str, bool] = {}
+    cautions: Mapping[str, int] = {}

@@ -27,6 +27,7 @@ class InstallationMeter(Collector):
         yield from self._servers()
         yield from self._database()
         yield from self._problems()
+        yield from self._cautions()
         disk = self._seen.disk
         yield _gauge(
             "fairlead_disk_free_bytes",
@@ -73,6 +74,13 @@ class InstallationMeter(Collector):
         for subject, is_wrong in self._seen.problems.items():
             problems.add_metric((subject,), is_wrong)
         yield problems
+
+    def _cautions(self) -> Iterator[Metric]:
+        words = "Rate cards in force that deserve attention, by why."
+        cards = GaugeMetricFamily("fairlead_rate_cards_cautioned", words, labels=("caution",))
+        for caution, number in self._seen.cautions.items():
+            cards.add_metric((caution,), number)
+        yield cards
 
     def _database(self) -> Iterator[Metric]:
         seen = self._seen.database

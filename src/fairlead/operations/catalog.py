@@ -12,8 +12,9 @@ from fairlead.domain.accounts.callers import Caller, refuse_model
 from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection, catalog_limit, page_after
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
-from fairlead.domain.ledger.estimates import price_lines
+from fairlead.domain.ledger.estimates import Caution, cautions_of, price_lines
 from fairlead.domain.ledger.markups import Markups
+from fairlead.domain.ledger.rates import card_in_force
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
 from fairlead.providers.spec import Provider
 from fairlead.storage.catalog.files import Offer
@@ -36,7 +37,10 @@ class ReadFiles(msgspec.Struct, frozen=True):
 
 
 class PriceRow(msgspec.Struct, frozen=True):
-    """The prices of a model at a provider from a day on: one text per component."""
+    """The prices of a model at a provider from a day on: one text per component.
+
+    `cautions` are those of the card in force; a card that was replaced, or is yet to come, has none.
+    """
 
     model: str
     provider: str
@@ -45,6 +49,9 @@ class PriceRow(msgspec.Struct, frozen=True):
     source: str | None
     checked: datetime.date | None
     markup: str
+    check_by: datetime.date | None
+    stale_after: datetime.date | None
+    cautions: tuple[Caution, ...]
 
     def age(self, today: datetime.date) -> int | None:
         """Days since the price was compared with its source; None if it never was."""
@@ -130,6 +137,10 @@ class CatalogKeeper:
         """The day (UTC) by which models retire and rate cards come into force."""
         return self._clock.today()
 
+    def cautions(self) -> dict[str, int]:
+        """How many rate cards in force deserve attention today, by why."""
+        return {caution.value: len(cards) for caution, cards in cautioned_cards(self.current, self.today()).items()}
+
     def page(
         self, caller: Caller, limit: int | None, build: str | None, after: str | None, wanted: Selection = ALL
     ) -> Page:
@@ -156,7 +167,7 @@ def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider], fla
     return load_catalog(folders, _offers(providers), flag)
 
 
-def price_rows(catalog: Catalog) -> list[PriceRow]:
+def price_rows(catalog: Catalog, today: datetime.date) -> list[PriceRow]:
     """One row per rate card: models sorted by id, legs and cards as in their files."""
     return [
         PriceRow(
@@ -167,11 +178,25 @@ def price_rows(catalog: Catalog) -> list[PriceRow]:
             card.source,
             card.checked,
             f"{card.markup:f}",
+            card.check_by,
+            card.stale_after,
+            cautions_of(card, today) if card is card_in_force(leg.rate_cards, today) else (),
         )
         for model_id in catalog.ids
         for leg in catalog.models[model_id].legs
         for card in leg.rate_cards
     ]
+
+
+def cautioned_cards(catalog: Catalog, today: datetime.date) -> dict[Caution, list[str]]:
+    """The cards in force that deserve attention, by why, each as `model at provider`; every caution is a key."""
+    found: dict[Caution, list[str]] = {caution: [] for caution in Caution}
+    for model_id in catalog.ids:
+        for leg in catalog.models[model_id].legs:
+            card = card_in_force(leg.rate_cards, today)
+            for caution in () if card is None else cautions_of(card, today):
+                found[caution].append(f"{model_id} at {leg.provider}")
+    return found
 
 
 def write_snapshots(catalog: Catalog, folder: Path) -> int:

@@ -31,6 +31,7 @@ from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
 from fairlead.observing.place_meter import PlaceFigures
 from fairlead.operations.assets.results import AssetReader
+from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.ledger.usage import UsageReader
 from fairlead.operations.overview import Overview
 from fairlead.operations.readiness import Readiness
@@ -72,7 +73,7 @@ def application(
                 UsageHandlers(UsageReader(base.database, base.clock)),
                 base.assets.handlers,
                 ConsoleHandlers(_CONSOLE),
-                operator_handlers(settings, jobs, metrics, readiness, overview),
+                operator_handlers(settings, base.catalog, jobs, metrics, readiness, overview),
                 DocumentHandlers(describe_served(settings)),
             )
         ),
@@ -93,18 +94,23 @@ def operator_application(
     settings: Settings, base: Base, jobs: Jobs | None, metrics: Metrics, readiness: Readiness, overview: Overview
 ) -> AsgiApplication:
     """Make the application of a worker, which answers an operator's tools and no caller."""
-    handlers = operator_handlers(settings, jobs, metrics, readiness, overview)
+    handlers = operator_handlers(settings, base.catalog, jobs, metrics, readiness, overview)
     return OperatorApplication(bind_handlers((handlers,)), header_names(settings), base.observe)
 
 
 def operator_handlers(
-    settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness: Readiness, overview: Overview
+    settings: Settings,
+    catalog: CatalogKeeper,
+    jobs: Jobs | None,
+    metrics: Metrics,
+    readiness: Readiness,
+    overview: Overview,
 ) -> OperatorHandlers:
     """The handlers of the operator's routes."""
 
     async def page() -> tuple[bytes, str]:
         seen, problems = await asyncio.gather(overview.look(), readiness.figures())
-        return metrics.page(msgspec.structs.replace(seen, problems=problems)), CONTENT_TYPE
+        return metrics.page(msgspec.structs.replace(seen, problems=problems, cautions=catalog.cautions())), CONTENT_TYPE
 
     return OperatorHandlers(
         readiness.check,

@@ -35,6 +35,24 @@ def test_models_are_listed_searched_and_shown(chief: Person) -> None:
     assert refusal_of(chief.ask("GET", "/models/fake/none-1"))[:2] == (404, "not_found")
 
 
+def test_cautions_of_prices_are_told(chief: Person, queue: Server) -> None:
+    """A model whose prices are past their end says so in the list, in full, among the prices, and in a metric."""
+    (listed,) = chief.get("/models", q="fake/stale-1")["items"]
+    shown = chief.get("/models/fake/stale-1")
+    page = chief.get("/prices", limit="200")
+    priced = page["items"]
+    while page["next_cursor"]:
+        page = chief.get("/prices", limit="200", cursor=page["next_cursor"])
+        priced += page["items"]
+    (price,) = [one for one in priced if one["model"] == "fake/stale-1"]
+    assert (price["stale_after"], price["check_by"]) == ("2026-01-31", None)
+    assert [one["cautions"] for one in (listed, shown, shown["providers"][0], price)] == [["stale"]] * 4
+    assert chief.get("/models/fake/json-1")["cautions"] == []
+    for caution in ("stale", "overdue", "derived"):
+        number = sum(caution in one["cautions"] for one in priced)
+        assert queue.metric("fairlead_rate_cards_cautioned", caution=caution) == number
+
+
 def test_key_sees_the_models_of_its_workspace(new_client: NewClient) -> None:
     """What a workspace is not entitled to is not there for its key."""
     client = new_client("--models", "fake/json-1")

@@ -6,7 +6,16 @@ from decimal import Decimal
 
 import pytest
 
-from fairlead.domain.ledger.estimates import Estimate, Reason, Source, estimate, is_stale, price_lines
+from fairlead.domain.ledger.estimates import (
+    Caution,
+    Estimate,
+    Reason,
+    Source,
+    cautions_of,
+    estimate,
+    is_stale,
+    price_lines,
+)
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
@@ -154,6 +163,23 @@ def test_counted_results_are_as_long_as_was_asked() -> None:
     assert estimate(cards, asked) == Estimate(Source.ESTIMATED, 150, 300)
     dues = [charge(quote(cards, asked), Report({"clips": [""] * number})).amount for number in (0, 1, 2)]
     assert dues == [0, 150, 300]
+
+
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [
+        pytest.param(29, (), id="before both"),
+        pytest.param(30, (), id="by which it is to be checked"),
+        pytest.param(31, (Caution.STALE, Caution.OVERDUE), id="past both"),
+    ],
+)
+def test_card_past_its_days_is_cautioned(day: int, expected: tuple[Caution, ...]) -> None:
+    """From `stale_after` on, and after `check_by`; a derived card always is."""
+    old = replace(
+        card(Component("image", 5), stale_after=datetime.date(2026, 10, 31)), check_by=datetime.date(2026, 10, 30)
+    )
+    assert cautions_of(old, datetime.date(2026, 10, day)) == expected
+    assert cautions_of(replace(old, is_derived=True), datetime.date(2026, 10, day)) == (*expected, Caution.DERIVED)
 
 
 @pytest.mark.req("X-02")

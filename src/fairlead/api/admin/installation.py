@@ -1,6 +1,7 @@
 """The installation over the administration API: models with prices, providers with their health, settings."""
 
 import asyncio
+import datetime
 from collections.abc import Sequence
 from typing import Final, TypedDict
 
@@ -19,7 +20,7 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.catalog.models import Model, Selection, page_after
 from fairlead.domain.faults import FaultError, RequestNotFound
-from fairlead.domain.ledger.estimates import price_lines
+from fairlead.domain.ledger.estimates import Caution, cautions_of, price_lines
 from fairlead.domain.ledger.rates import card_in_force
 from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.accounts.authenticate import Authenticator
@@ -31,24 +32,33 @@ _MODELS: Final = "models"
 _PRICES: Final = "prices"
 
 
-class ServingShown(TypedDict):
+class PricesShown(TypedDict):
+    """What a model costs at a provider today.
+
+    `cautions` say of the prices that nothing is estimated by them any more (`stale`), that they were to be checked
+    before today (`overdue`), or that they were worked out from a reseller's (`derived`).
+    """
+
+    prices: Sequence[str]
+    cautions: Sequence[Caution]
+
+
+class ServingShown(PricesShown):
     """A provider that serves a model: whether it can be called, and what it costs there today."""
 
     provider: str
     is_native: bool
     is_configured: bool
-    prices: Sequence[str]
 
 
-class ModelShown(TypedDict):
-    """A model in a list; `retires_on` is null for one that stays."""
+class ModelShown(PricesShown):
+    """A model in a list, with its prices at its maker; `retires_on` is null for one that stays."""
 
     id: str
     title: str
     modality: str | None
     provider: str
     is_configured: bool
-    prices: Sequence[str]
     retires_on: Day | None
 
 
@@ -105,7 +115,9 @@ class CatalogShown(TypedDict):
 class PriceShown(TypedDict):
     """The prices of a model at a provider from a day on: the vendor's list prices, and the markup in percent on top.
 
-    `checked` is when somebody compared them with their source; null where that is not known.
+    `checked` is when somebody compared them with their source; null where that is not known. Prices
+    that are in force have `cautions`: past `stale_after` (`stale`), past `check_by` (`overdue`), or worked out from a
+    reseller's (`derived`).
     """
 
     model: str
@@ -115,6 +127,9 @@ class PriceShown(TypedDict):
     markup: str
     source: str | None
     checked: Day | None
+    check_by: Day | None
+    stale_after: Day | None
+    cautions: Sequence[Caution]
 
 
 class SettingShown(TypedDict):
@@ -158,7 +173,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
     async def list_prices(self, request: Request) -> Response:
         """`GET /prices`: all rate cards, by model; later ones come into force on their day."""
         limit, after = limit_of(request), number_after(request, _PRICES) or 0
-        rows = price_rows(self.catalog.current)
+        rows = price_rows(self.catalog.current, self.catalog.today())
         page = rows[after : after + limit]
         more = str(after + limit) if len(rows) > after + limit else None
         return answer(page_of([_price(row) for row in page], _PRICES, more))
@@ -188,7 +203,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
                 "provider": leg.provider,
                 "is_native": leg is model.native,
                 "is_configured": leg.provider in self.partners.exchange.configured,
-                "prices": self._prices(model, leg.provider),
+                **self._prices(model, leg.provider),
             }
             for leg in model.legs
         ]
@@ -234,14 +249,16 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             "modality": model.modality,
             "provider": model.native.provider,
             "is_configured": any(leg.provider in self.partners.exchange.configured for leg in model.legs),
-            "prices": self._prices(model, model.native.provider),
+            **self._prices(model, model.native.provider),
             "retires_on": None if retirement is None else retirement.date.isoformat(),
         }
 
-    def _prices(self, model: Model, provider: str) -> Sequence[str]:
-        leg = model.leg(provider)
-        card = None if leg is None else card_in_force(leg.rate_cards, self.catalog.today())
-        return () if card is None else tuple(price_lines(card, card.markup))
+    def _prices(self, model: Model, provider: str) -> PricesShown:
+        leg, today = model.leg(provider), self.catalog.today()
+        card = None if leg is None else card_in_force(leg.rate_cards, today)
+        if card is None:
+            return {"prices": (), "cautions": ()}
+        return {"prices": tuple(price_lines(card, card.markup)), "cautions": cautions_of(card, today)}
 
 
 def _price(row: PriceRow) -> PriceShown:
@@ -252,8 +269,15 @@ def _price(row: PriceRow) -> PriceShown:
         "effective": row.effective.isoformat(),
         "markup": row.markup,
         "source": row.source,
-        "checked": None if row.checked is None else row.checked.isoformat(),
+        "checked": _day(row.checked),
+        "check_by": _day(row.check_by),
+        "stale_after": _day(row.stale_after),
+        "cautions": row.cautions,
     }
+
+
+def _day(day: datetime.date | None) -> Day | None:
+    return None if day is None else day.isoformat()
 
 
 def _provider(one: PartnerState) -> ProviderShown:

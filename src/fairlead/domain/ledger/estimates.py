@@ -49,6 +49,17 @@ class Reason(enum.StrEnum):
     """The card is too old to quote by; a queued run is nevertheless charged by it."""
 
 
+class Caution(enum.StrEnum):
+    """Why the prices of a card deserve an operator's attention."""
+
+    STALE = "stale"
+    """Past its `stale_after`: nothing is estimated by it."""
+    OVERDUE = "overdue"
+    """Past its `check_by`: somebody should compare it with the vendor's list."""
+    DERIVED = "derived"
+    """Worked out from a reseller's prices."""
+
+
 class Estimate(msgspec.Struct, frozen=True):
     """The least and the most a run may cost, in 10^-8 dollars; both are the price where it is exact."""
 
@@ -66,6 +77,13 @@ class Estimate(msgspec.Struct, frozen=True):
 def is_stale(card: RateCard, today: datetime.date) -> bool:
     """Whether a card is too old to quote by."""
     return card.stale_after is not None and card.stale_after <= today
+
+
+def cautions_of(card: RateCard, today: datetime.date) -> tuple[Caution, ...]:
+    """What an operator should know of a card on a day; it is overdue from the day after `check_by`."""
+    is_overdue = card.check_by is not None and card.check_by < today
+    found = ((Caution.STALE, is_stale(card, today)), (Caution.OVERDUE, is_overdue), (Caution.DERIVED, card.is_derived))
+    return tuple(caution for caution, is_so in found if is_so)
 
 
 def estimate_on(today: datetime.date, card: RateCard, asked: Pricing) -> Estimate:
