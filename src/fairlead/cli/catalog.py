@@ -1,7 +1,9 @@
 """`fairlead catalog`: the models on offer and their prices, read from their files without a server."""
 
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +15,14 @@ from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.ledger.estimates import Caution
 from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.ledger.price_maps import ComparedFigure, Verdict
 from fairlead.operations.catalog import PriceRow, price_rows, read_catalog, write_snapshots
+from fairlead.operations.price_comparison import ComparedPrice, PriceMapError, compare_catalog, read_price_map
 from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.server.settings import read_settings
 
+_COMPARISON_COLUMNS = ("result", "model", "provider", "entry", "detail")
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PRICE_COLUMNS = ("model", "provider", "price", "effective", "markup", "source", "checked", "cautions")
 _COLUMNS = ("id", "legs", "operations", "schema", "rates", "retires")
 OLD_DAYS: Final = 180
@@ -102,15 +108,26 @@ def snapshots(output: str | None, folder: str | None) -> None:
 
 @catalog.command()
 @click.option("--markdown", "as_page", is_flag=True, help="Print a page of Markdown instead of a table.")
+@click.option("--against", metavar="FILE", type=_FILE, help="Compare them with a price map in the form of LiteLLM's.")
 @_folder_option
 @json_option
-def prices(folder: str | None, as_page: bool, as_json: bool) -> None:
+def prices(folder: str | None, against: Path | None, as_page: bool, as_json: bool) -> None:
     """List the prices of every model at each provider, with their source and the day of their check.
 
-    Old prices are named on standard error.
+    Old prices are named on standard error. With `--against`, list how they compare with a price map instead; the exit
+    status is 1 where one differs.
     """
+    if against is not None and as_page:
+        raise click.UsageError("--markdown prints the list of prices, which --against does not show.")
     settings = read_settings(catalog=None if folder is None else Path(folder))
     today = Clock().today()
+    if against is not None:
+        try:
+            price_map = read_price_map(against)
+        except PriceMapError as error:
+            raise click.BadParameter(str(error), param_hint="--against") from error
+        _print_comparison(compare_catalog(_load(folder), price_map, today), as_json=as_json)
+        return
     rows = price_rows(_load(folder).with_markups(settings.markup), today)
     if as_page:
         click.echo(page_of(rows), nl=False)
@@ -118,6 +135,51 @@ def prices(folder: str | None, as_page: bool, as_json: bool) -> None:
     print_rows([shown_row(row) for row in rows], _PRICE_COLUMNS, as_json=as_json, empty="The catalog is empty.")
     for warning in warnings_of(rows, today):
         click.echo(warning, err=True)
+
+
+def _print_comparison(rows: Sequence[ComparedPrice], *, as_json: bool) -> None:
+    """Print the rows, those that differ first, and how many there are of each kind; exit with 1 where one differs."""
+    ordered = sorted(rows, key=lambda row: list(Verdict).index(row.comparison.verdict))
+    print_rows(
+        [_comparison_row(row) for row in ordered], _COMPARISON_COLUMNS, as_json=as_json, empty="Nothing to compare."
+    )
+    counts = Counter(row.comparison.verdict for row in rows)
+    click.echo(", ".join(f"{verdict}: {counts[verdict]}" for verdict in Verdict), err=True)
+    if counts[Verdict.DIFFERS]:
+        raise click.exceptions.Exit(1)
+
+
+def _comparison_row(row: ComparedPrice) -> dict[str, object]:
+    found = row.comparison
+    differing = [one for one in found.figures if not one.is_equal]
+    told = "; ".join(f"{one.figure}: {_plain(one.theirs)} there, {_range(one)} per {one.unit}" for one in differing)
+    return {
+        "model": row.model,
+        "provider": row.provider,
+        "result": found.verdict,
+        "entry": row.key,
+        "detail": told or found.reason,
+        "figures": [
+            {
+                "figure": one.figure,
+                "unit": one.unit,
+                "theirs": _plain(one.theirs),
+                "ours": [_plain(amount) for amount in one.ours],
+                "equal": one.is_equal,
+            }
+            for one in found.figures
+        ],
+        "left_out": list(found.left_out),
+    }
+
+
+def _range(figure: ComparedFigure) -> str:
+    least, most = _plain(figure.ours[0]), _plain(figure.ours[-1])
+    return f"{least} here" if least == most else f"{least} to {most} here"
+
+
+def _plain(dollars: Decimal) -> str:
+    return f"{dollars.normalize():f}"
 
 
 def _row(model: Model) -> dict[str, object]:
