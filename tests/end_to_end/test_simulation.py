@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -86,3 +87,20 @@ def test_simulator_can_be_run_by_itself() -> None:
         process.wait(_SECONDS)
         if process.stdout is not None:
             process.stdout.close()
+
+
+def test_models_of_a_vendor_are_tried(tmp_path: Path) -> None:
+    """On the data of a server that has stopped; a bound is kept, and nothing is claimed of a vendor not called."""
+    with serving(tmp_path / "data") as server:
+        server.idle()
+    data = ("--json", "--data", str(tmp_path / "data"))
+    settings = {"FAIRLEAD_SIMULATE": "true", "FAIRLEAD_ENGINE": "false", "FAIRLEAD_LOG_LEVEL": "error"}
+    words = [*COMMAND, "providers", "verify", "openai", "--spend", "0.01", *data]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment() | settings, check=False)
+    made = {one["model_id"]: one for one in json.loads(ran.stdout)}
+    assert made["openai/gpt-5"]["result"] == "verified", made["openai/gpt-5"]
+    assert made["openai/whisper-1"]["result"] == "not tried"
+    assert 0 < sum(float(one["charge"]) for one in made.values()) <= 0.01
+    assert "so nothing was recorded" in ran.stderr
+    words = [*COMMAND, "providers", "verified", *data]
+    assert json.loads(subprocess.check_output(words, timeout=60, env=environment())) == []

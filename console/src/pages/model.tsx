@@ -12,6 +12,7 @@ import { type JsonSchema, initialBody, withoutEmpty } from "../forms/schema";
 import type { Entry } from "../history/store";
 import { HistoryList } from "../history/history-list";
 import { CautionNotices } from "../providers/cautions";
+import { Verified } from "../providers/verified";
 import { LANGUAGES, type Language, codeOf } from "../results/code";
 import { shorten } from "../results/extract";
 import { ResultView } from "../results/result-view";
@@ -151,6 +152,9 @@ function Availability({ model }: { model: Model }) {
       )}
       {model.retires_on && <p className="notice warn">Its provider retires this model on {model.retires_on}.</p>}
       <CautionNotices cautions={model.cautions} />
+      <p>
+        <Verified verified={model.verified} />
+      </p>
     </>
   );
 }

@@ -29,6 +29,7 @@ _PLACES: Final[Mapping[str, str]] = {
     "migrate-data": "database:migrate_data_command",
     "openapi": "serve:openapi",
     "provider-keys": "workspace.provider_keys:provider_keys_group",
+    "providers": "providers:providers",
     "rate-limits": "workspace.rate_limits:rate_limits",
     "registry": "registry:registry",
     "restore": "store.backup:restore",

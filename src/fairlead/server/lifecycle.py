@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import msgspec
@@ -17,6 +18,7 @@ from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
 from fairlead.operations.accounts.sweeping import AccountSweeper, KeptDays, RecordSweeper
 from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.model_trials import ModelTrials
 from fairlead.operations.overview import Overview
 from fairlead.operations.readiness import Readiness, Shared
 from fairlead.server.base import Base, Jobs, describe_build, observers, ready_base, start_background
@@ -25,6 +27,7 @@ from fairlead.server.http_app import application, operator_application
 from fairlead.server.installation import FirstKeys, require_shared_database
 from fairlead.server.runs import Runs, ready_runs
 from fairlead.server.settings import Settings
+from fairlead.storage.db.opening import file_of
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.periodic import watch_loop
 
@@ -103,6 +106,30 @@ async def running_worker(
         served = operator_application(settings, parts.base, parts.jobs, *shown)
         _settle()
         yield parts.running(served)
+
+
+@asynccontextmanager
+async def running_trials(settings: Settings) -> AsyncIterator[ModelTrials]:
+    """Start what runs need, without an API, to try models at their vendors.
+
+    Beside servers of a shared database it leaves queued work to them; alone on SQLite it is the server.
+    """
+    is_shared = file_of(settings.database_url()) is None
+    alone = replace(settings, work_pools=() if is_shared else settings.work_pools, engine=False)
+    async with _running_parts(alone, None, (), has_api=False) as parts:
+        base, runs = parts.base, parts.runs
+        yield ModelTrials(
+            base.database,
+            base.catalog,
+            base.authenticator,
+            runs.admitter,
+            runs.executor,
+            runs.exchange,
+            base.clock,
+            {name: provider.base_url for name, provider in base.partners.providers.items()},
+            settings.public_base_url or f"http://{settings.host}:{settings.port}",
+            is_simulated=base.partners.simulator is not None,
+        )
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Models, providers and settings over the administration API: who sees them, and no secret among them (A-01)."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ from api.admin.members import Person, refusal_of
 from api.admin.test_runs import caller
 from api.legs import NATIVE
 from api.queues import TIRED, NewClient
+from conftest import Run
+from fairlead.storage.db.opening import open_database
+from fairlead.storage.verifications import Verification, write_verification
 from fake_partner import SECRET, FakePartner, reply
-from servers import Server, wait_until
+from servers import Server, database_url, wait_until
 
 pytestmark = pytest.mark.req("A-01")
 
@@ -51,6 +55,27 @@ def test_cautions_of_prices_are_told(chief: Person, queue: Server) -> None:
     for caution in ("stale", "overdue", "derived"):
         number = sum(caution in one["cautions"] for one in priced)
         assert queue.metric("fairlead_rate_cards_cautioned", caution=caution) == number
+
+
+def test_model_says_when_it_was_last_verified_at_its_vendor(chief: Person, queue: Server, run: Run) -> None:
+    """By which version and where; one that never was claims nothing."""
+    model_id, told = (
+        "fake/json-1",
+        {"at": "1970-01-01T00:00:01.000Z", "version": "9.9", "address": "https://fake.example"},
+    )
+    assert chief.get(f"/models/{model_id}")["verified"] is None
+    verification = Verification(model_id, "fake", 1000, "9.9", "https://fake.example", "run-1", 5)
+
+    async def record() -> None:
+        database = open_database(database_url(queue.data, queue.database))
+        await database.write(partial(write_verification, verification=verification))
+        await database.close()
+
+    run(record())
+    (listed,) = chief.get("/models", q=model_id)["items"]
+    shown = chief.get(f"/models/{model_id}")
+    assert listed["verified"] == shown["verified"] == shown["providers"][0]["verified"] == told
+    assert [one["verified"] for one in shown["providers"][1:]] == [None] * (len(shown["providers"]) - 1)
 
 
 def test_key_sees_the_models_of_its_workspace(new_client: NewClient) -> None:

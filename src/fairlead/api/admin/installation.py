@@ -2,8 +2,8 @@
 
 import asyncio
 import datetime
-from collections.abc import Sequence
-from typing import Final, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias, TypedDict
 
 import msgspec
 from starlette.requests import Request
@@ -25,15 +25,26 @@ from fairlead.domain.ledger.rates import card_in_force
 from fairlead.operations.accounts.audit_log import Act, record_act
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper, PriceRow, price_rows
+from fairlead.operations.model_trials import Verification, list_verifications
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.partners import Partners, PartnerState
 
 _MODELS: Final = "models"
 _PRICES: Final = "prices"
+_Verified: TypeAlias = Mapping[tuple[str, str], Verification]
+"""Verifications by model and provider."""
 
 
-class PricesShown(TypedDict):
-    """What a model costs at a provider today.
+class VerificationShown(TypedDict):
+    """When a model was last tried at a provider's API and did what its files say, and by which version of Fairlead."""
+
+    at: Time
+    version: str
+    address: str
+
+
+class LegShown(TypedDict):
+    """What a model costs at a provider today; `verified` says when it was tried there, null where it never was.
 
     `cautions` say of the prices that nothing is estimated by them any more (`stale`), that they were to be checked
     before today (`overdue`), or that they were worked out from a reseller's (`derived`).
@@ -41,9 +52,10 @@ class PricesShown(TypedDict):
 
     prices: Sequence[str]
     cautions: Sequence[Caution]
+    verified: VerificationShown | None
 
 
-class ServingShown(PricesShown):
+class ServingShown(LegShown):
     """A provider that serves a model: whether it can be called, and what it costs there today."""
 
     provider: str
@@ -51,8 +63,8 @@ class ServingShown(PricesShown):
     is_configured: bool
 
 
-class ModelShown(PricesShown):
-    """A model in a list, with its prices at its maker; `retires_on` is null for one that stays."""
+class ModelShown(LegShown):
+    """A model in a list, with its prices and its verification at its maker; `retires_on` is null for one that stays."""
 
     id: str
     title: str
@@ -189,7 +201,8 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         wanted, catalog = Selection(words, modality, provider), self.catalog.current
         ids = catalog.selected_ids(await self._caller(request), self.catalog.today(), wanted)
         found, has_more = page_after(ids, after_of(request, _MODELS), limit)
-        shown = [self._show(catalog.models[id_]) for id_ in found]
+        verified = _by_leg(await list_verifications(self.database))
+        shown = [self._show(catalog.models[id_], verified) for id_ in found]
         return answer(page_of(shown, _MODELS, found[-1] if has_more else None))
 
     async def show_model(self, request: Request) -> Response:
@@ -198,17 +211,18 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         model, caller = self.catalog.current.models.get(id_), await self._caller(request)
         if model is None or not caller.may_run(id_):
             raise FaultError(RequestNotFound(detail="There is no such model."))
+        verified = _by_leg(await list_verifications(self.database, id_))
         served: list[ServingShown] = [
             {
                 "provider": leg.provider,
                 "is_native": leg is model.native,
                 "is_configured": leg.provider in self.partners.exchange.configured,
-                **self._prices(model, leg.provider),
+                **self._leg(model, leg.provider, verified),
             }
             for leg in model.legs
         ]
         told: ModelInFull = {
-            **self._show(model),
+            **self._show(model, verified),
             "providers": served,
             "operations": [one.name for one in model.operations],
             "schema": None if model.input_schema is None else msgspec.Raw(model.openapi.content),
@@ -241,7 +255,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             "mistake": self.catalog.mistake,
         }
 
-    def _show(self, model: Model) -> ModelShown:
+    def _show(self, model: Model, verified: _Verified) -> ModelShown:
         retirement = model.retirement
         return {
             "id": model.id,
@@ -249,16 +263,19 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             "modality": model.modality,
             "provider": model.native.provider,
             "is_configured": any(leg.provider in self.partners.exchange.configured for leg in model.legs),
-            **self._prices(model, model.native.provider),
+            **self._leg(model, model.native.provider, verified),
             "retires_on": None if retirement is None else retirement.date.isoformat(),
         }
 
-    def _prices(self, model: Model, provider: str) -> PricesShown:
+    def _leg(self, model: Model, provider: str, verified: _Verified) -> LegShown:
         leg, today = model.leg(provider), self.catalog.today()
         card = None if leg is None else card_in_force(leg.rate_cards, today)
-        if card is None:
-            return {"prices": (), "cautions": ()}
-        return {"prices": tuple(price_lines(card, card.markup)), "cautions": cautions_of(card, today)}
+        found = verified.get((model.id, provider))
+        return {
+            "prices": () if card is None else tuple(price_lines(card, card.markup)),
+            "cautions": () if card is None else cautions_of(card, today),
+            "verified": None if found is None else _verification(found),
+        }
 
 
 def _price(row: PriceRow) -> PriceShown:
@@ -274,6 +291,14 @@ def _price(row: PriceRow) -> PriceShown:
         "stale_after": _day(row.stale_after),
         "cautions": row.cautions,
     }
+
+
+def _by_leg(found: Sequence[Verification]) -> _Verified:
+    return {(one.model_id, one.provider): one for one in found}
+
+
+def _verification(one: Verification) -> VerificationShown:
+    return {"at": as_time(one.verified_at), "version": one.version, "address": one.address}
 
 
 def _day(day: datetime.date | None) -> Day | None:

@@ -58,6 +58,18 @@ blob_store = Table(
     Column("recorded_at", _INT, nullable=False),
 )
 
+model_verifications = Table(
+    "model_verifications",
+    metadata,
+    Column("model_id", String(200), primary_key=True),
+    Column("provider", String(64), primary_key=True, comment="who served it"),
+    Column("verified_at", _INT, nullable=False),
+    Column("version", String(64), nullable=False, comment="of the program that tried it"),
+    Column("address", String(300), nullable=False, comment="of the provider's API"),
+    Column("run_id", _UUID, nullable=False),
+    Column("charge", _INT, nullable=False),
+)
+
 _SIZES: Final = frozenset({"size", "documents_size"})
 _COUNTED: Final = {"workflow_files": "size", "assets": "size", "editor_documents": "content"}
 
