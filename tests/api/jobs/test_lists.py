@@ -77,6 +77,8 @@ def test_filter_lists_only_matching_jobs(crowd: tuple[JobsCaller, list[str]]) ->
     assert list_ids(caller, "metadata%5Bteam%5D=a&metadata[parity]=even") == [made[2], made[4]]
     assert list_ids(caller, "metadata[team]=A") == list_ids(caller, "metadata[team]=") == []
     assert list_ids(caller, "metadata[Team]=a") == list_ids(caller, "metadata[team]=a&metadata[parity]=none") == []
+    assert list_ids(caller, "METADATA[team]=a") == list_ids(caller, "Limit=1") == made
+    assert list_ids(caller, "m%65tadata[team]=a") == made[1:]
     assert pages(caller, "limit=2&metadata[team]=a&metadata[parity]=odd") == [[made[1], made[3]]]
     assert pages(caller, "limit=1&metadata[team]=a&metadata[parity]=odd") == [[made[1]], [made[3]]]
 

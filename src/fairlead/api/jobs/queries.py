@@ -1,7 +1,8 @@
 """What a list of jobs is asked for (J-02 to J-04), read from the query as it was sent.
 
 Filters are read from the raw query, because in a decoded one a `;` or a broken escape can no longer be seen. Unknown
-parameters are ignored (J-16). A cursor is opaque to callers; it is a position, and valid no matter who made it (J-03).
+parameters are ignored (J-16), also one of these in other letters: names are case-sensitive. A cursor is opaque to
+callers; it is a position, and valid no matter who made it (J-03).
 """
 
 import base64
@@ -43,7 +44,6 @@ def read_cursor(text: str) -> int:
     return int(number)
 
 
-_FILTER: Final = re.compile(rb"metadata(?:\[|%5b)", re.IGNORECASE)
 _FILTER_NAME: Final = re.compile(r"metadata\[(?P<key>[^\[\]]*)\]")
 _BROKEN_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _DIGITS: Final = re.compile(r"0*(?P<digits>[0-9]+)")
@@ -55,12 +55,15 @@ def read_list_query(query: bytes) -> ListQuery:
     limit, before = PAGE_MAX, None
     filters: list[tuple[bytes, bytes]] = []
     for name, value in _pairs(query):
-        if _FILTER.match(name) or name == b"metadata":
-            filters.append((name, value))
-        elif name == b"limit":
-            limit = _limit(_lenient(value))
-        elif name == b"cursor":
-            before = read_cursor(_lenient(value))
+        match _lenient(name).partition("["):
+            case ("metadata", _, _):
+                filters.append((name, value))
+            case ("limit", "", _):
+                limit = _limit(_lenient(value))
+            case ("cursor", "", _):
+                before = read_cursor(_lenient(value))
+            case _:
+                pass  # somebody else's
     return ListQuery(limit, before, _filters(filters))
 
 
