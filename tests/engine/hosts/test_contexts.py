@@ -131,7 +131,7 @@ def _of_opencv() -> BaseException:
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "OOMError"),
         (OSError(errno.ENOSPC, "No space left on device"), "OSError"),
         (NamedFaultError("ImageDownloadError", "no"), "ImageDownloadError"),
-        (NoSuchFileError("no"), "FileNotFoundError"),
+        (NoSuchFileError("no"), "ValidationError"),
         (InvalidGraphError(no_outputs()), "ValidationError"),
         (ValueError("no"), "ValueError"),
     ],

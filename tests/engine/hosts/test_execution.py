@@ -172,10 +172,10 @@ async def _execute(engine: Engine, graph: dict[str, object], callbacks: FolderCa
 @pytest.mark.parametrize(
     ("name", "exception_type"),
     [
-        ("nowhere.txt", "FileNotFoundError"),
+        ("nowhere.txt", "ValidationError"),
         ("https://example.com/a.png", "ImageDownloadError"),
         ("trouble", "InternalError"),
-        ("x" * 5_000, "FileNotFoundError"),
+        ("x" * 5_000, "ValidationError"),
     ],
 )
 def test_unavailable_file_is_told_by_its_cause(engine: Engine, name: str, exception_type: str) -> None:

@@ -161,6 +161,7 @@ def test_fault_of_an_expression_ends_the_job_with_its_reason() -> None:
     assert isinstance(outcome.ending, Failed)
     failure = outcome.ending.failure
     assert (failure.place.node, failure.node_type) == ("sum", "ComfyMathExpression")
+    assert failure.exception_type == "ValidationError"
     assert "The expression divides by zero." in failure.message
 
 

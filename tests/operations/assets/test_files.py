@@ -209,9 +209,9 @@ def test_bad_output_name_is_declined(cabinet: Cabinet, tmp_path: Path, run: Run)
         ):  # fmt: skip
             assert (await wait_for_decline(cabinet.files.name(LAB, beginning, extension, kind, exact=exact)))[
                 0
-            ] == "ValueError"
+            ] == "ValidationError"
         for name in ("../a.png", "a/b.png", "", "..", "a\nb", "x" * 256):
-            assert (await wait_for_decline(cabinet.files.adopt(path, name, "output")))[0] == "ValueError"
+            assert (await wait_for_decline(cabinet.files.adopt(path, name, "output")))[0] == "ValidationError"
         kept = cabinet.files.adopt(path, "a.png", "output")
         assert (await wait_for_decline(kept))[0] == "FileNotFoundError"
         path.write_bytes(b"x" * (LIMIT + 1))

@@ -2,12 +2,14 @@
 
 import errno
 import math
+import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
+from fairlead.domain.jobs import errors
 from fairlead.domain.jobs.events import Failure, Place
 from fairlead.engine.graph.schedule import DependencyCycleError
 from fairlead.engine.graph.validation import InvalidGraphError
@@ -19,10 +21,13 @@ _FRAMES_MAX: Final = 50
 _NAME_LENGTH_MAX: Final = 200
 _CYCLE_TYPE: Final = "graph.DependencyCycleError"
 """The name by which clients know it (engine-wire, 2.8)."""
-_OUT_OF_MEMORY: Final = "OOMError"
-_INVALID: Final = "ValidationError"
 _OURS: Final = __name__.partition(".")[0]
 _CV_NO_MEMORY: Final = -4
+_NO_MEMORY: Final = ("out of memory", "can't allocate memory")
+"""What tensor libraries say in a RuntimeError."""
+_MODEL_LIBRARY: Final = "huggingface_hub"
+"""Any error of it is about a model that could not be fetched."""
+_CAUSES_MAX: Final = 10
 _INTEGER_BITS_MAX: Final = 53
 """The integers that every JSON reader represents exactly."""
 
@@ -49,14 +54,13 @@ def shown_text(value: object) -> str:
 
 
 def _type_name(error: BaseException) -> str:
-    """The names of C-12 where one fits; else built-in errors by their bare names, others with their module."""
+    """One of the six names of C-12 where its cause fits; else built-in errors by their bare names, others in full."""
     kind, given = type(error), getattr(error, "exception_type", None)
     if isinstance(given, str):
         return _shorten(given, _NAME_LENGTH_MAX)
-    if _is_out_of_memory(error):
-        return _OUT_OF_MEMORY
-    if isinstance(error, InvalidGraphError):
-        return _INVALID
+    named = next(filter(None, map(_known_name, _causes(error))), None)
+    if named is not None:
+        return named
     if isinstance(error, DependencyCycleError):
         return _CYCLE_TYPE
     # An error of ours is named by the built-in error that it derives from: our modules mean nothing to clients.
@@ -64,18 +68,54 @@ def _type_name(error: BaseException) -> str:
     return told.__qualname__ if told.__module__ == "builtins" else f"{told.__module__}.{told.__qualname__}"
 
 
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those that it was explicitly raised from."""
+    cause: BaseException | None = error
+    for _ in range(_CAUSES_MAX):
+        if cause is None:
+            return
+        yield cause
+        cause = cause.__cause__
+
+
+def _known_name(error: BaseException) -> str | None:
+    """Which of the six an error is by itself; None for none of them."""
+    given = getattr(error, "exception_type", None)
+    if given in errors.OF_THE_SPECIFICATION:
+        return str(given)
+    if _is_out_of_memory(error):
+        return errors.OUT_OF_MEMORY
+    if isinstance(error, InvalidGraphError) or _is_refused_value(error):
+        return errors.VALIDATION
+    if any(each.__module__.partition(".")[0] == _MODEL_LIBRARY for each in type(error).__mro__):
+        return errors.MODEL_DOWNLOAD
+    return None
+
+
 def _is_out_of_memory(error: BaseException) -> bool:
-    """The errors of Python, numpy, OpenCV, a tensor library, and the system that mean a lack of memory."""
+    """The errors of Python, numpy, OpenCV, tensor libraries, and the system that mean a lack of memory."""
     kind = type(error)
     match error:
         case MemoryError():
             return True
         case OSError(errno=errno.ENOMEM):
             return True
+        case RuntimeError() if any(words in _message(error).lower() for words in _NO_MEMORY):
+            return True
         case _ if kind.__module__ == "cv2" and kind.__name__ == "error":
             return getattr(error, "code", None) == _CV_NO_MEMORY
         case _:
-            return kind.__name__ == "OutOfMemoryError"
+            return any(each.__name__ == "OutOfMemoryError" for each in kind.__mro__)
+
+
+def _is_refused_value(error: BaseException) -> bool:
+    """Whether one of the engine's own nodes refuses a value that it was given; a pack may have raised any other."""
+    if not isinstance(error, ValueError):
+        return False
+    modules = [
+        str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    return modules[-1:] == [_OURS] and all(each == _OURS or each in sys.stdlib_module_names for each in modules)
 
 
 def _message(error: BaseException) -> str:

@@ -6,6 +6,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from fairlead.domain.jobs.errors import VALIDATION
+
 
 class SavedFile(msgspec.Struct, frozen=True):
     """A reference to a file of a job."""
@@ -110,9 +112,9 @@ class NamedFaultError(Exception):
 
 
 class NoSuchFileError(Exception):
-    """A named file does not exist."""
+    """A named file does not exist: the workflow is at fault."""
 
-    exception_type: Final = "FileNotFoundError"
+    exception_type: Final = VALIDATION
 
 
 class InterruptedByCallerError(Exception):

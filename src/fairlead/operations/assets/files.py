@@ -27,7 +27,7 @@ from fairlead.domain.assets.filenames import (
 )
 from fairlead.domain.assets.media_types import HEAD_BYTES, TEXT, is_shown, media_type
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.errors import TOO_MUCH
+from fairlead.domain.jobs.errors import TOO_MUCH, VALIDATION
 from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError, StorageFull, TooManyUploads
 from fairlead.engine.hosts.service import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
@@ -97,7 +97,6 @@ TEXTS_KIND: Final = "output"
 """The kind of the files that texts of jobs become."""
 NO_SUCH_FILE: Final = "FileNotFoundError"
 """The kind of error by which a host knows that there is no such file."""
-_BAD_NAME: Final = "ValueError"
 _DAMAGED: Final = "OSError"
 
 
@@ -292,11 +291,11 @@ class WorkflowFiles:
         """
         if exact:
             if (flat := flat_name(beginning)) is None or kind not in self._lifetimes:
-                raise DeclinedError(_BAD_NAME, f"{_show(beginning)} is not a name for a file.")
+                raise DeclinedError(VALIDATION, f"{_show(beginning)} is not a name for a file.")
             return flat
         cleaned, suffix = clean_name(beginning), clean_extension(extension)
         if cleaned is None or suffix is None or kind not in self._lifetimes:
-            raise DeclinedError(_BAD_NAME, f"{_show(beginning)} cannot begin the name of a file.")
+            raise DeclinedError(VALIDATION, f"{_show(beginning)} cannot begin the name of a file.")
         now = self._clock.now_ms()
         try:
             return await _reach(
@@ -306,7 +305,7 @@ class WorkflowFiles:
             )
         except NoNameLeftError as error:
             in_use = f"Too many names that begin with {_show(beginning)} are in use."
-            raise DeclinedError(_BAD_NAME, in_use) from error
+            raise DeclinedError(VALIDATION, in_use) from error
 
     async def adopt(self, made: Path | bytes, filename: str, kind: str) -> AdoptedBlob:
         """Store a file that a job has made, or its bytes, to be kept under the name it was given. The file is moved.
@@ -315,7 +314,7 @@ class WorkflowFiles:
         file is still there.
         """
         if not is_kept_name(filename) or kind not in self._lifetimes:
-            raise DeclinedError(_BAD_NAME, f"{_show(filename)} is not a name for a file.")
+            raise DeclinedError(VALIDATION, f"{_show(filename)} is not a name for a file.")
         try:
             if isinstance(made, bytes):
                 return await self._blobs.put(made, self._output_bytes)
