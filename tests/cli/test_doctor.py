@@ -44,10 +44,14 @@ def found(database_url: str, tmp_path: Path) -> Finding:
     def find() -> dict[str, Any]:
         words = ["doctor", "--json", "--data", str(tmp_path), "--database", database_url]
         told = CliRunner().invoke(commands, words, env={"FAIRLEAD_ENGINE": "false"}).stdout
-        (finding,) = [one for one in json.loads(told) if one["check"] == "pools"]
-        return dict(finding)
+        return _only(told, "pools")
 
     return find
+
+
+def _only(told: str, check: str) -> dict[str, Any]:
+    (finding,) = [one for one in json.loads(told) if one["check"] == check]
+    return dict(finding)
 
 
 def _release(books: Books, *pools: str) -> None:
@@ -135,3 +139,26 @@ def test_doctor_says_what_engine_hosts_may_take_together(tmp_path: Path, env: di
     """Their number with the extra ones, and the memory of all of them."""
     told = CliRunner().invoke(commands, ["doctor", "--json", "--data", str(tmp_path)], env=env).stdout
     assert {"check": "engine hosts", "result": "ok", "detail": detail} in json.loads(told)
+
+
+@pytest.mark.req("R-05")
+@pytest.mark.parametrize(
+    ("env", "result", "words"),
+    [
+        ({}, "ok", "begin with http://127.0.0.1:8080"),
+        ({"FAIRLEAD_HOST": "0.0.0.0"}, "warning", "such as http://0.0.0.0:8080"),  # noqa: S104 -- is not listened on
+        ({"FAIRLEAD_HOST": "::1"}, "ok", "begin with http://[::1]:8080"),
+        ({"FAIRLEAD_PUBLIC_BASE_URL": "http://media.example"}, "warning", "set FAIRLEAD_PUBLIC_BASE_URL"),
+        ({"FAIRLEAD_PUBLIC_BASE_URL": "http://localhost:9000"}, "ok", "begin with http://localhost:9000"),
+        ({"FAIRLEAD_PUBLIC_BASE_URL": "https://media.example"}, "ok", "begin with https://media.example"),
+        ({"FAIRLEAD_HOST": "0.0.0.0", "FAIRLEAD_TRUSTED_PROXIES": "10.0.0.0/8"}, "ok", "trusted proxies"),  # noqa: S104 -- as above
+    ],
+)
+def test_doctor_warns_of_links_that_are_not_https(tmp_path: Path, env: dict[str, str], result: str, words: str) -> None:
+    """Callers on this machine may be given http, others may not."""
+    told = CliRunner().invoke(
+        commands, ["doctor", "--json", "--data", str(tmp_path)], env={"FAIRLEAD_ENGINE": "false", **env}
+    )
+    finding = _only(told.stdout, "links")
+    assert finding["result"] == result
+    assert words in finding["detail"]

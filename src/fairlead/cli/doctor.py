@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import click
 
+from fairlead.api.http.hosts import is_this_machine
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_json, print_table
 from fairlead.cli.store.blobs import wrong_store
@@ -121,6 +123,20 @@ def _open_files(_: Settings) -> str:
     if 0 <= limit < _FILES_WANTED:
         raise _ProblemError(f"only {limit} open files are allowed, two are needed for every run; raise `ulimit -n`")
     return f"{limit} allowed"
+
+
+def _links(settings: Settings) -> str:
+    base = settings.public_base_url
+    if base is None and settings.trusted_proxies:
+        return "begin as the trusted proxies say"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    told = base or f"http://{host}:{settings.port}"
+    if urlsplit(told).scheme != "https" and not is_this_machine(urlsplit(told).hostname or ""):
+        raise _WarningError(
+            f"callers elsewhere are given links that begin with http, such as {told}: clients that want https "
+            "(`input_schema_url`) refuse them; set FAIRLEAD_PUBLIC_BASE_URL to the https address of the proxy in front"
+        )
+    return f"begin with {told}"
 
 
 def _catalog(settings: Settings) -> str:
@@ -292,6 +308,7 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("data directory", _data_directory),
     ("disk", _disk),
     ("open files", _open_files),
+    ("links", _links),
     ("catalog", _catalog),
     ("rate cards", _rate_cards),
     ("provider keys", _provider_keys),

@@ -31,10 +31,15 @@ class KnownHosts(msgspec.Struct, frozen=True):
             raise FaultError(Forbidden("This service is not called by that host name; see FAIRLEAD_ALLOWED_HOSTS."))
 
     def _is_known(self, name: str) -> bool:
-        if name in self.more or name == _LOCAL or name.endswith(f".{_LOCAL}"):
-            return True
-        address = address_of(name)
-        return address is not None and address.is_loopback
+        return name in self.more or is_this_machine(name)
+
+
+def is_this_machine(name: str) -> bool:
+    """Whether a host, in lower case and without a port, is the machine of the one who names it."""
+    if name == _LOCAL or name.endswith(f".{_LOCAL}"):
+        return True
+    address = address_of(name)
+    return address is not None and address.is_loopback
 
 
 def _without_port(host: str) -> str:
