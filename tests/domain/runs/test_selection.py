@@ -202,6 +202,7 @@ _INERT: Final[dict[str, Facts]] = {
     "an edit": change(FREE, options=RouteOptions(), operation=EDIT),
     "an edit at an alternate": change(FREE, operation=EDIT),
     "strict": change(FREE, options=RouteOptions("fal", is_strict=True)),
+    "strict at its own provider": change(FREE, options=RouteOptions(is_strict=True)),
     "a model of one leg": change(FREE, options=RouteOptions(), legs=LEGS[:1]),
 }
 

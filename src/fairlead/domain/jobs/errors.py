@@ -18,5 +18,5 @@ INTERNAL: Final = "InternalError"
 OF_THE_SPECIFICATION: Final = frozenset(
     {VALIDATION, MODEL_DOWNLOAD, IMAGE_DOWNLOAD, OUT_OF_MEMORY, INSUFFICIENT_FUNDS, INACTIVE_SUBSCRIPTION}
 )
-"""The six that the specification has; any other name is used only where none of them says the cause."""
+"""The six that the specification has; any other name is used only where none of them says the cause (D-19)."""
 JOB_ERRORS: Final = OF_THE_SPECIFICATION | {TIMEOUT, CRASH, TOO_MUCH, DEPLOYMENT_DELETED}
