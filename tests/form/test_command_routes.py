@@ -72,6 +72,7 @@ _ROUTES: Final = MappingProxyType(
         "registry unban": ("DELETE /registry-bans/{kind}/{entry_id}",),
         "registry acts": ("GET /registry-acts",),
         "runs list": ("GET /runs",),
+        "runs refund": ("POST /runs/{run_id}/refund", "POST /refunds"),
         "runs show": ("GET /runs/{run_id}",),
         "secret list": ("GET /secrets",),
         "secret rotate": ("POST /secrets/rotate",),

@@ -1,8 +1,9 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import {
-  Ban, CircleCheck, CircleDot, CircleX, CornerDownRight, FilterX, HandCoins, Hourglass, Lock, LockOpen, LogIn, MessageSquareWarning, RefreshCw, Repeat, Send, Square, Webhook,
+  Ban, CircleCheck, CircleDot, CircleX, CornerDownRight, FilterX, HandCoins, Hourglass, Lock, LockOpen, LogIn, MessageSquareWarning, RefreshCw, Repeat, Send, Square, Undo2, Webhook,
   type LucideIcon,
 } from "lucide-react";
+import { useState } from "react";
 import { Link } from "wouter";
 import { api, documentOf, send } from "../api/client";
 import { Fault } from "../api/faults";
@@ -15,13 +16,15 @@ import { ENTRIES, change } from "../money/amounts";
 import { readResult, resultOf } from "../results/extract";
 import { MediaView } from "../results/media-view";
 import { ResultView } from "../results/result-view";
+import { RefundForm } from "../money/refund-form";
 import "../styles/run.css";
 
 type Detail = components["schemas"]["RunDetailShown"];
 type TimelineEntry = components["schemas"]["TimelineEntryShown"];
 
 export function RunPage({ params }: { params: { id: string } }) {
-  const { mayRun } = useMe();
+  const { mayRun, isOperator } = useMe();
+  const [isRefunding, setRefunding] = useState(false);
   const { tell, tellFault } = useToasts();
   const run = useQuery({
     queryKey: ["run", params.id],
@@ -46,6 +49,11 @@ export function RunPage({ params }: { params: { id: string } }) {
           <>
             {run.data && <StateTag state={run.data.state} />}
             {run.data && <Link className="button" href={`/models/${run.data.model}`}>Open the model</Link>}
+            {isRefundable(run.data) && isOperator && (
+              <Button icon={Undo2} onClick={() => setRefunding(true)}>
+                Refund
+              </Button>
+            )}
             {isLive && run.data?.is_queued && mayRun && (
               <Button look="danger" icon={Square} isBusy={cancel.isPending} onClick={() => cancel.mutate()}>
                 Cancel
@@ -56,9 +64,15 @@ export function RunPage({ params }: { params: { id: string } }) {
       >
         <code>{params.id}</code>
       </PageHead>
+      {isRefunding && run.data && <RefundForm run={run.data} onClose={() => setRefunding(false)} onDone={() => run.refetch()} />}
       <Loaded query={run}>{(found) => <RunInFull run={found} />}</Loaded>
     </>
   );
+}
+
+/** A run is refunded once, and only where something was charged. */
+function isRefundable(run: Detail | undefined): boolean {
+  return run !== undefined && Number(run.charge ?? 0) > 0 && !run.ledger.some((one) => one.kind === "refund");
 }
 
 function RunInFull({ run }: { run: Detail }) {
@@ -199,6 +213,7 @@ const ICONS: Record<string, LucideIcon> = {
   "cancel requested": Ban,
   fallback: CornerDownRight,
   charge: HandCoins,
+  refund: Undo2,
   webhook: Webhook,
   succeeded: CircleCheck,
   failed: CircleX,

@@ -40,6 +40,7 @@ from fairlead.operations.ledger.archives import (
     ArchiveMismatchError,
     ArchiveTakenError,
     BadArchiveDateError,
+    CorrectedMeanwhileError,
 )
 from fairlead.operations.ledger.budgets import (
     BadBudgetError,
@@ -47,6 +48,7 @@ from fairlead.operations.ledger.budgets import (
     TooManyBudgetsError,
     UnknownBudgetError,
 )
+from fairlead.operations.ledger.corrections import NotRefundableError
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.server.installation import DataDirectoryError, OldDatabaseError
 from fairlead.server.settings import BadSettingError
@@ -55,6 +57,8 @@ from fairlead.storage.db.migrate import LiveServersError, NewerDatabaseError
 
 _LINES: Final[Mapping[type[Exception], str]] = {
     ArchiveFileError: "{}",
+    CorrectedMeanwhileError: "runs that are being archived were refunded in the last minutes; try again in ten minutes",
+    NotRefundableError: "the run cannot be refunded: {}",
     ArchiveMismatchError: "{} differs from what was archived; it was not deleted: look at it with `fairlead audit`",
     ArchiveTakenError: "another `fairlead archive` works on this database; try again when it has ended",
     BadArchiveDateError: "{}",

@@ -15,6 +15,7 @@ from fairlead.cli.output import (
     with_dollars,
     with_times,
 )
+from fairlead.cli.refunds import refund
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.ledger import statements as operations
 from fairlead.server.settings import Settings
@@ -63,7 +64,10 @@ _TRIES: Final = ("at", "number", "status", "milliseconds", "error")
 
 @click.group()
 def runs() -> None:
-    """List runs, and state the account of one."""
+    """List runs, state the account of one, and refund them."""
+
+
+runs.add_command(refund)
 
 
 @runs.command("list")

@@ -21,6 +21,7 @@ from fairlead.api.admin.people.oidc import START, OidcHandlers
 from fairlead.api.admin.people.personal_keys import PersonalKeyHandlers
 from fairlead.api.admin.people.sessions import SessionHandlers
 from fairlead.api.admin.rate_limits import RateLimitHandlers
+from fairlead.api.admin.refunds import RefundHandlers
 from fairlead.api.admin.registry import RegistryHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.upkeep import UpkeepHandlers
@@ -36,6 +37,7 @@ from fairlead.operations.accounts.single_sign_on import SingleSignOn
 from fairlead.operations.deployments import Deployments
 from fairlead.operations.file_audits import FileAudits
 from fairlead.operations.ledger.accounts import Accounts
+from fairlead.operations.ledger.corrections import Refunds
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.inspect import RunInspector
 from fairlead.operations.runs.results import Results
@@ -76,6 +78,7 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
         AuditLogHandlers(database),
         RegistryHandlers(database, base.clock),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, Results(base.assets.blobs), base.clock)),
+        RefundHandlers(Refunds(database, base.clock)),
         LedgerHandlers(Accounts(database, base.clock)),
         JobHandlers(None if jobs is None else jobs.verbs, base.authenticator),
         DeploymentHandlers(Deployments(database, base.clock, base.observe) if jobs is None else jobs.deployments),

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS, first_id, start_of
 from fairlead.domain.ledger.archives import ArchivedEntry, ArchivedRun, wrong_in
+from fairlead.domain.ledger.corrections import Refund, RefundOrder
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.ledger import books as ledger_books
 from fairlead.operations.ledger.archive_proof import ArchiveProof, prove_archives
@@ -25,7 +27,13 @@ from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database, Work
 from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.archive_files import read_archive
-from fairlead.storage.ledger.archives import ArchiveMismatchError, ArchiveTakenError, record_archive
+from fairlead.storage.ledger.archives import (
+    ArchiveMismatchError,
+    ArchiveTakenError,
+    CorrectedMeanwhileError,
+    record_archive,
+)
+from fairlead.storage.ledger.corrections import refund_run
 from storage.bookings import LAB, Books, admission, failure, kept_result, key, new_key, redirection, settlement
 
 T = TypeVar("T")
@@ -320,7 +328,31 @@ def test_number_of_an_archive_is_given_once(filled: Books, archives: Archives) -
     archives.archive(runs_per_file=100)
     taken = msgspec.structs.replace(archives.told[0].archive, file="other")
     with pytest.raises(ArchiveTakenError):
-        filled.do(lambda c: record_archive(c, taken))
+        filled.do(lambda c: record_archive(c, taken, AT))
+
+
+@pytest.mark.req("M-07")
+def test_run_that_is_refunded_while_it_is_written_is_not_archived(filled: Books, archives: Archives, run: Run) -> None:
+    """Its file has the charge of before, so the file is not recorded; a later command writes another one."""
+    refunded: list[Refund | None] = []
+
+    class Refunding(FailingDatabase):
+        async def write(self, work: Work[T], *, durable: bool = True) -> T:
+            if not refunded:
+                order, now = RefundOrder("black"), clock().now_ms()
+                refund = partial(refund_run, run_id=run_id(0), order=order, now=now, is_dry=False)
+                refunded.append(await super().write(refund))
+            return await super().write(work, durable=durable)
+
+    with pytest.raises(CorrectedMeanwhileError):
+        run(archives.archiver(Refunding(archives.database, 99, committed=False)).archive(BEFORE))
+    assert archives.told == []
+    filled.sql("UPDATE ledger_entries SET created_at = created_at - 700000 WHERE kind = 'refund'")
+    ran(filled, 89, at=start_of(datetime.date(2026, 11, 24)))  # whose entry is the newest
+    archives.archive()
+    written = [one for one in archives.all_runs() if one.run["id"] == run_id(0)]
+    assert {(one.run["charge"], wrong_in(one)) for one in written} == {(10, None), (0, None)}, "one was not recorded"
+    assert archives.audit().is_clean
 
 
 @pytest.mark.req("M-06")

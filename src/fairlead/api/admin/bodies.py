@@ -109,8 +109,11 @@ def number_after(request: Request, which: str) -> int | None:
 def time_of(request: Request, name: str) -> int | None:
     """A time in the query, in ms since 1970: a day, of which `to` means the end, or a time of RFC 3339; FieldError."""
     text = request.query_params.get(name)
-    if text is None:
-        return None
+    return None if text is None else read_time(name, text)
+
+
+def read_time(name: str, text: str) -> int:
+    """The same of a text in a body or a query of this name; FieldError."""
     try:
         if len(text) == _DATE_CHARACTERS:
             return start_of(read_date(name, text)) + (DAY_MS if name == "to" else 0)

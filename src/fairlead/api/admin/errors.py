@@ -48,6 +48,7 @@ from fairlead.operations.accounts.workspaces import (
 from fairlead.operations.file_audits import AuditUnderWayError
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
+from fairlead.operations.ledger.corrections import NotRefundableError
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.operations.partners import UnknownProviderError
 from fairlead.operations.registry.publishing import UnknownEntryError
@@ -122,6 +123,7 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
             "unavailable",
             'The mail server has not taken the invitation: {}. Try again, or pass its link on: "by_hand": true.',
         ),
+        NotRefundableError: _Worded(409, "conflict", "The run cannot be refunded: {}."),
         NotQueuedError: _Worded(
             409, "conflict", "Only queued runs can be cancelled; this one was called synchronously."
         ),

@@ -39,6 +39,8 @@ class EntryKind(enum.StrEnum):
     """A generation completed; its hold is released and its price charged."""
     VOID = "void"
     """A run ended without a generation to pay; its hold is released."""
+    REFUND = "refund"
+    """What a run was charged is given back, in part or whole; once for each run."""
 
 
 class Funds(msgspec.Struct, frozen=True):

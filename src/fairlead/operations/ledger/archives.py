@@ -29,7 +29,12 @@ from fairlead.storage.ledger.archive_files import (
     digest_of,
     locked_folder,
 )
-from fairlead.storage.ledger.archives import ArchiveMismatchError, ArchiveTakenError, Blocker
+from fairlead.storage.ledger.archives import (
+    ArchiveMismatchError,
+    ArchiveTakenError,
+    Blocker,
+    CorrectedMeanwhileError,
+)
 
 __all__ = [
     "Archive",
@@ -38,6 +43,7 @@ __all__ = [
     "ArchiveTakenError",
     "Archiver",
     "BadArchiveDateError",
+    "CorrectedMeanwhileError",
     "Moved",
     "list_archives",
 ]
@@ -157,6 +163,7 @@ class Archiver:
         page = await self._page(before, after, self._runs_per_file)
         if not page:
             return None
+        began = self._clock.now_ms()
         try:
             archive, sums = await self._write_file(before, page)
         except OSError as error:
@@ -165,7 +172,7 @@ class Archiver:
         act = Act("ledger.archived", target=archive.file, detail={"number": archive.number, "runs": archive.runs})
 
         def record(connection: Transaction) -> None:
-            archives.record_archive(connection, archive)
+            archives.record_archive(connection, archive, began)
             record_act(connection, self._by, act, archive.created_at)
 
         await self._database.write(record)

@@ -147,6 +147,9 @@ def _ledger_entry(entry: Mapping[str, object]) -> TimelineEntry:
         case EntryKind.POST:
             charged = as_dollars(-_time(entry, "balance_change"))
             return TimelineEntry(at, "charge", None, f"{charged} US dollars, by {entry['rate_version']}")
+        case EntryKind.REFUND:
+            given = as_dollars(_time(entry, "balance_change"))
+            return TimelineEntry(at, "refund", None, f"{given} US dollars are given back: {reason}")
         case _:
             return TimelineEntry(at, "hold released", None, f"nothing is charged: {reason}")
 

@@ -36,6 +36,7 @@ from fairlead.storage.db.tables import (
     webhook_deliveries,
     webhook_tries,
 )
+from fairlead.storage.ledger.corrections import lock_corrections, were_corrected
 from fairlead.storage.ledger.statements import shown_url
 from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums, day_text
 from fairlead.storage.work.table import in_state
@@ -49,6 +50,8 @@ _WEBHOOK: Final = [column for column in webhook_deliveries.c if column.name not 
 _TRY: Final = [column for column in webhook_tries.c if column.name not in ("id", "run_id")]
 _OF_RUN: Final = (webhook_tries, webhook_deliveries, run_events, ledger_entries)
 """The tables that refer to a run, in the order in which their rows may be deleted."""
+_CLOCKS_APART_MS: Final = 600_000
+"""A correction is of another server's clock."""
 _SUMMED: Final = ArchiveSums.__struct_fields__[1:]
 
 
@@ -58,6 +61,10 @@ class ArchiveMismatchError(Exception):
 
 class ArchiveTakenError(Exception):
     """Another archive has been recorded under this number meanwhile."""
+
+
+class CorrectedMeanwhileError(Exception):
+    """A charge was corrected while its run was written into a file, or little before."""
 
 
 class Blocker(msgspec.Struct, frozen=True):
@@ -196,8 +203,14 @@ def end_of_archives(connection: Connection, workspace_id: str | None) -> int | N
     return None if found is None else int(found)
 
 
-def record_archive(connection: Connection, archive: Archive) -> None:
-    """Record an archive whose file is durable and whose rows all still exist; ArchiveTakenError."""
+def record_archive(connection: Connection, archive: Archive, began: int) -> None:
+    """Record an archive whose file is durable and whose rows all still exist; `began` is when it was begun (ms).
+
+    ArchiveTakenError, CorrectedMeanwhileError.
+    """
+    lock_corrections(connection)
+    if were_corrected(connection, archive.first_run, archive.last_run, began - _CLOCKS_APART_MS):
+        raise CorrectedMeanwhileError
     row = insert_into(connection, archives).values(**asdict(archive)).on_conflict_do_nothing()
     if connection.execute(row).rowcount == 0:
         raise ArchiveTakenError
