@@ -1,6 +1,8 @@
 """The data of the catalog: samples, schemas, prices and operations of every model file agree with each other."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -102,6 +104,59 @@ def test_every_leg_costs_something(sample: Sample, leg: Leg) -> None:
     """Each sample is held a price for on each leg, below what a day's work costs."""
     hold = plan_call(sample, leg).hold
     assert 0 < hold < 10_000_000_000
+
+
+@every_sample
+def test_what_is_held_for_nothing_is_refused(sample: Sample) -> None:
+    """Without one of its members, or with a member of another type, a sample is refused or still costs something."""
+    schema = sample.model.input_schema
+    assert schema is not None
+    bodies = [*_without_a_member(sample.body), *_of_other_types(sample.body, _types(schema.document))]
+    valid = [body for body in bodies if schema.violations(completed_body(sample.model, body)) == ()]
+    changed = [replace(sample, body=body, operation=sample.model.operation(body)) for body in valid]
+    free = [(leg.provider, one.body) for one in changed for leg in one.legs() if plan_call(one, leg).hold == 0]
+    assert free == []
+
+
+def _without_a_member(value: Any) -> Iterator[Any]:
+    """A body without one member of an object or one item of an array, for each of them at any depth."""
+    for at, inner in _members(value):
+        yield _with(value, at)
+        for changed in _without_a_member(inner):
+            yield _with(value, at, changed)
+
+
+def _of_other_types(value: Any, types: set[str]) -> Iterator[Any]:
+    """A body in which one `type` is another of those that the schema knows, for each of them at any depth."""
+    for at, inner in _members(value):
+        if at == "type":
+            yield from (_with(value, at, other) for other in types - {inner})
+        for changed in _of_other_types(inner, types):
+            yield _with(value, at, changed)
+
+
+def _members(value: Any) -> list[tuple[Any, Any]]:
+    """The members of an object by name, or the items of an array by place."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list) else []
+
+
+def _with(value: Any, at: Any, *instead: Any) -> Any:
+    """An object or array with another value at a place, or without any there."""
+    if isinstance(value, dict):
+        return {name: kept for name, kept in [*value.items(), *((at, new) for new in instead)] if name != at or instead}
+    return [*value[:at], *instead, *value[at + 1 :]]
+
+
+def _types(schema: Any) -> set[str]:
+    """The values that members called `type` may have, anywhere in a schema."""
+    found = set()
+    for at, inner in _members(schema):
+        if at == "type" and isinstance(inner, dict):
+            found |= set(inner.get("enum", ()))
+        found |= _types(inner)
+    return found
 
 
 @every_leg
