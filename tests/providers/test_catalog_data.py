@@ -25,12 +25,13 @@ from fairlead.domain.pointers import find_all
 from fairlead.operations.runs.requests import completed_body
 
 _PROVIDERS: Final = shipped_providers()
-_ASK_NOTHING: Final = {"bfl/flux-pro-1.1", "bfl/flux-pro-1.1-ultra"}
+_ASK_NOTHING: Final = {"bfl/flux-pro-1.1", "bfl/flux-pro-1.1-ultra", "luma/photon-1", "luma/photon-flash-1"}
 """Those whose documented request has no required field."""
 _SAY_LESS: Final = {("vertexai/gemini-3-pro-image", "fal")}
 """Legs that cannot say all of the simplest body, such as who speaks in it."""
 _KNOWN_AFTERWARDS: Final = {"openrouter/chat-completions"}
 """Models that may be any of hundreds, each with a price of its own."""
+_NAMES_OF_THE_MODEL: Final = {"model", "model_name", "model_id", "ai_model"}
 _TODAY: Final = Clock().today()
 _MODELS: Final = [model for model in shipped_catalog().models.values() if not model.is_retired(_TODAY)]
 _SAMPLES: Final = [sample for model in _MODELS for sample in samples(model)]
@@ -57,6 +58,32 @@ def test_every_sample_is_a_valid_body(sample: Sample) -> None:
     body = completed_body(sample.model, sample.body)
     assert schema.violations(body) == ()
     assert schema.unknown_fields(body) == ()
+
+
+@every_sample
+def test_model_of_the_path_may_be_null(sample: Sample) -> None:
+    """A body may have null where the vendor names its model, and what is sent names the model all the same."""
+    schema = sample.model.input_schema
+    assert schema is not None
+    named = _NAMES_OF_THE_MODEL & schema.document["properties"].keys()
+    for name in named if sample.model.id not in _KNOWN_AFTERWARDS else ():
+        nulled = replace(sample, body={**sample.body, name: None})
+        assert schema.violations(completed_body(sample.model, nulled.body)) == ()
+        assert json.loads(plan_call(nulled, sample.model.native).body)[name]
+
+
+@every_sample
+def test_answers_are_asked_for_whole(sample: Sample) -> None:
+    """Where a schema takes `stream` or `background` without effect, false is sent."""
+    schema = sample.model.input_schema
+    assert schema is not None
+    fields = schema.document["properties"]
+    taken = {
+        name for name in ("stream", "background") if isinstance(field := fields.get(name), dict) and "type" in field
+    }
+    for name in taken:
+        asked = replace(sample, body={**sample.body, name: True})
+        assert json.loads(plan_call(asked, sample.model.native).body)[name] is False
 
 
 @every_sample

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from . import checks
 from .vendor import Problem
@@ -109,7 +109,8 @@ class App(msgspec.Struct, frozen=True):
         shots = checks.at(body, self.shots) if self.shots else None
         if not isinstance(shots, list) or not shots:
             return amount(body, self.seconds)
-        whole = sum(amount(shot, self.seconds) if isinstance(shot, Mapping) else self.seconds.default for shot in shots)
+        one = replace(self.seconds, low=1)
+        whole = sum(amount(shot, one) if isinstance(shot, Mapping) else one.default for shot in shots)
         if whole > self.seconds.high:
             raise Problem("invalid", f"All shots together last at most {self.seconds.high} s.", field=self.shots)
         return whole

@@ -141,7 +141,7 @@ def test_wan_makes_images(simulator: Any) -> None:
     _, answer = post(simulator, "/wan/api/v1/services/aigc/image2image/image-synthesis", body, headers)
     time.sleep(TASK_SECONDS + 0.05)
     document = get(simulator, f"/wan/api/v1/tasks/{answer['output']['task_id']}")[1]
-    assert document["usage"] == {"image_count": 1}
+    assert document["usage"] == {"image_count": 1, "size": "1280*1280"}
     assert simulator.client.get(document["output"]["results"][0]["url"]).headers["content-type"] == "image/png"
 
 

@@ -265,7 +265,7 @@ def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
 
 def _lacks_model(source: bytes) -> bool:
     """Whether the bytes themselves name no model; the parsed body was completed with it."""
-    return b'"model"' not in source or "model" not in msgspec.json.decode(source)
+    return b'"model"' not in source or msgspec.json.decode(source).get("model") is None
 
 
 def _fixed_fields(request: Request, leg: Leg) -> dict[str, object]:

@@ -74,7 +74,7 @@ def _structure(call: Call) -> Reply:
 def _edit(call: Call) -> Reply:
     body = call.json()
     checks.items(body, "images", 1, required=True)
-    checks.one_of(body, "model_version", {"FIBO-edit"})
+    checks.one_of(body, "model_version", {"FIBO", "FIBO-edit"})
     if not (body.get("instruction") or body.get("structured_instruction")):
         raise Problem("invalid", "One of instruction or structured_instruction is required.", field="instruction")
     checks.number(body, "guidance_scale", 3, 5)

@@ -125,7 +125,15 @@ def _finish(call: Call, task: Task, rejected: str | None, *, inline: bool = Fals
         video["uri"] = call.link(clip(), "video.mp4", task)
     else:
         video["data"] = clip().base64()
-    usage = {"total_tokens": 5800, "total_input_tokens": 8, "total_output_tokens": 5792, "total_thought_tokens": 0}
+    usage = {
+        "total_tokens": 5800,
+        "total_input_tokens": 8,
+        "input_tokens_by_modality": [{"modality": "text", "tokens": 8}],
+        "total_cached_tokens": 0,
+        "total_output_tokens": 5792,
+        "output_tokens_by_modality": [{"modality": "video", "tokens": 5792}],
+        "total_thought_tokens": 0,
+    }
     return {"status": "completed", "steps": [{"type": "model_output", "content": [video]}], "usage": usage}
 
 

@@ -15,7 +15,7 @@ _KLING = App("video", seconds=Range("duration", 3, 15, 5), shots="multi_prompt",
 APPLICATIONS: Mapping[str, App] = {
     f"kling-video/v3.0/{mode}/{kind}-to-video": replace(
         _KLING,
-        needs=("prompt", "image_url") if kind == "image" else ("prompt",),
+        needs=("prompt", "image_url") if kind == "image" else (),
         pictures=("image_url",) if kind == "image" else (),
     )
     for mode in ("std", "pro", "4k")
@@ -71,7 +71,7 @@ def _submit(call: Call) -> Reply:
     known = APPLICATIONS.get(application)
     if known is None:
         raise Problem("not_found", "Not found")
-    checks.text(body, "prompt", 10_000, required=True)
+    checks.text(body, "prompt", 10_000, required=not (body.get("multi_shots") and body.get("multi_prompt")))
     checks.integer(body, "seed", 0, 2**32 - 1)
     checks.items(body, "image_urls", 20)
     call.made.append(known.work(body).document(application))

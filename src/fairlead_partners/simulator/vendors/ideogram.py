@@ -1,11 +1,11 @@
 """Ideogram (api.ideogram.ai): one synchronous call a model; what moderation refuses can still be a success."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead_partners.simulator import checks, keys
-from fairlead_partners.simulator.answers import error_reply, stamp, words_of
+from fairlead_partners.simulator.answers import error_reply, identifier, stamp, words_of
 from fairlead_partners.simulator.media import picture
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
 
@@ -26,6 +26,7 @@ ASPECT_RATIOS = {
     "10x16",
     "16x10",
 }
+_QUALITIES = ("very_low", "low", "medium", "high")
 
 
 def _problem(problem: Problem) -> Reply:
@@ -58,14 +59,21 @@ def _generate(call: Call) -> Reply:
     checks.one_of(body, "style_type", {"AUTO", "GENERAL", "REALISTIC", "DESIGN", "FICTION"})
     checks.one_of(body, "aspect_ratio", ASPECT_RATIOS)
     checks.one_of(body, "enable_copyright_detection", {True, False})
-    checks.one_of(body, "quality", {"very_low", "low", "medium", "high"})
+    checks.one_of(body, "quality", {*_QUALITIES, *map(str.upper, _QUALITIES)})
     if call.path.startswith("/v2/") and "resolution" in body and not call.path.endswith("p-image-ideogram"):
         raise Problem("invalid", "unknown field 'resolution'", field="resolution")
     checks.integer(body, "seed", 0, 2_147_483_647)
     count = checks.integer(body, "num_images", 1, 8, 1)
     _resolution(body)
     data = [_image(call, body, number) for number in range(count)]
-    return json_reply(200, {"created": stamp(time.time()), "data": data})
+    return json_reply(200, {"created": stamp(time.time()), "data": data} | _named(call, data))
+
+
+def _named(call: Call, data: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """What an answer says beside its pictures, which differs by the model."""
+    if call.path.endswith("ideogram-4-5"):
+        return {"generation_id": identifier(), "seed": data[0]["seed"]}
+    return {"response_type": "url"} if call.path.startswith("/v1/ideogram-v4/") else {}
 
 
 def _inpaint(call: Call) -> Reply:
@@ -90,7 +98,7 @@ def _body(call: Call) -> Mapping[str, object]:
 
 def _resolution(body: Mapping[str, object]) -> tuple[int, int]:
     named = {"": "1024x1024", "auto": "2048x2048", "source": "1024x1024", "1k": "1024x1024", "2k": "2048x2048"}
-    asked = checks.text(body, "size", 20) or checks.text(body, "resolution", 20)
+    asked = (checks.text(body, "size", 20) or checks.text(body, "resolution", 20)).lower()
     resolution = named.get(asked, asked)
     width, _, height = resolution.partition("x")
     if not (width.isdigit() and height.isdigit() and 256 <= int(width) <= 4096 and 256 <= int(height) <= 4096):

@@ -44,6 +44,11 @@ _COMPLAINTS = {
     "Authorization is not yet valid": 1003,
     "Authorization has expired": 1004,
 }
+_UNITS_OF_A_PICTURE, _UNITS_OF_4K = 8, 16
+_RATES: Mapping[str, tuple[float, float]] = {"std": (0.6, 0.9), "pro": (0.8, 1.2), "4k": (3.0, 3.0)}
+_OLDER_RATES: Mapping[str, tuple[float, float]] = {"std": (0.3, 0.3), "pro": (0.5, 1.0)}
+"""Units of a second of a clip by `mode`: silent, and with sound."""
+_PRO_UNLESS_ASKED = {"kling-video-o1", "kling-v3-omni"}
 
 
 def _authorize(call: Call) -> str | None:
@@ -119,6 +124,8 @@ def _check(path: str, body: Mapping[str, object]) -> None:
     checks.number(body, "cfg_scale", 0, 1)
     checks.one_of(body, "sound", {"on", "off"})
     checks.integer(body, "n", 1, 9)
+    checks.one_of(body, "resolution", {"1k", "2k", "4k"})
+    checks.one_of(body, "result_type", {"single", "series"})
 
 
 def _shots(body: Mapping[str, object]) -> bool:
@@ -155,20 +162,30 @@ def _data(call: Call, task: Task) -> dict[str, object]:
 def _result(call: Call, task: Task) -> dict[str, object]:
     if task.facts["path"].startswith("/v1/images/"):
         media = picture("png", 1024, 1024, call.seed())
-        count = checks.integer(task.request, "n", 1, 9, 1)
-        return {
-            "images": [{"index": number, "url": call.link(media, f"{number}.png", task)} for number in range(count)]
-        }
+        images = [
+            {"index": number, "url": call.link(media, f"{number}.png", task)} for number in range(_pictures(task))
+        ]
+        is_series = task.request.get("result_type") == "series"
+        return {"result_type": "series" if is_series else "single", "series_images" if is_series else "images": images}
     duration = task.request.get("duration") or "5"
     return {"videos": [{"id": task.facts["video"], "url": call.link(clip(), "video.mp4", task), "duration": duration}]}
 
 
+def _pictures(task: Task) -> int:
+    if task.request.get("result_type") == "series":
+        return checks.integer(task.request, "series_amount", 2, 9, 4)
+    return checks.integer(task.request, "n", 1, 9, 1)
+
+
 def _units(task: Task) -> str:
-    """Return the price in Kling's units, as text: 0.6 a second of video (0.8 with `pro`), 1 an image."""
+    """Return the price in Kling's units, as text: those of clips by the second, those of pictures each."""
+    request = task.request
     if task.facts["path"].startswith("/v1/images/"):
-        return str(task.request.get("n") or 1)
-    seconds = int(task.request.get("duration") or 5)
-    return f"{seconds * (0.8 if task.request.get('mode') == 'pro' else 0.6):g}"
+        return str(_pictures(task) * (_UNITS_OF_4K if request.get("resolution") == "4k" else _UNITS_OF_A_PICTURE))
+    seconds, model = int(request.get("duration") or 5), str(request.get("model_name"))
+    rates = _OLDER_RATES if model.startswith("kling-v2") else _RATES
+    usual = "pro" if model in _PRO_UNLESS_ASKED else "std"
+    return f"{seconds * rates[request.get('mode') or usual][request.get('sound') == 'on']:g}"
 
 
 def _milliseconds(seconds: float) -> int:

@@ -19,6 +19,11 @@ _REASONS = {
     "refused-output": "400: frame moderation failed",
     "failed": "Internal error: generation failed",
 }
+_ECHOED = {
+    "image": ("aspect_ratio", "callback_url", "character_ref", "image_ref", "modify_image_ref", "prompt", "style_ref"),
+    "video": ("aspect_ratio", "callback_url", "keyframes", "prompt"),
+}
+"""What a generation says of its request: null where nothing was asked."""
 
 
 def _problem(problem: Problem) -> Reply:
@@ -50,7 +55,8 @@ def _image(call: Call) -> Reply:
 
 
 def _submit(call: Call, body: Mapping[str, object], kind: str) -> Reply:
-    words = checks.text(body, "prompt", 5000, required=kind == "image")
+    is_shown = any(body.get(name) for name in ("image_ref", "style_ref", "character_ref", "modify_image_ref"))
+    words = checks.text(body, "prompt", 5000, required=kind == "image" and not is_shown)
     if 0 < len(words) < 3:
         raise Problem("invalid", "Prompt is too short, minimum length is 3 characters", field="prompt")
     checks.one_of(body, "aspect_ratio", _RATIOS)
@@ -75,7 +81,7 @@ def _document(call: Call, task: Task) -> dict[str, object]:
         "created_at": created.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "assets": None,
         "model": task.request.get("model"),
-        "request": {"generation_type": kind, **task.request},
+        "request": {"generation_type": kind, **dict.fromkeys(_ECHOED[kind]), **task.request},
     }
     if task.stage != "ended":
         return document

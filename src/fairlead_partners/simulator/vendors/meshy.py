@@ -34,6 +34,7 @@ def _text_to_3d(call: Call) -> Reply:
         raise Problem("invalid", "Mode is a required field", field="mode", code="missing")
     if mode == "preview":
         checks.text(body, "prompt", 600, required=True)
+        checks.one_of(body, "art_style", {"realistic", "sculpture"})
         checks.one_of(body, "topology", {"quad", "triangle"})
         checks.integer(body, "target_polycount", 100, 300_000)
         checks.one_of(body, "symmetry_mode", {"off", "auto", "on"})
@@ -116,7 +117,8 @@ def _document(call: Call, task: Task) -> dict[str, object]:
         case None:
             pass
     if kind.startswith("text-to-3d"):
-        document |= {"prompt": task.request.get("prompt", ""), "art_style": "realistic"}
+        style = task.request.get("art_style") or "realistic"
+        document |= {"prompt": task.request.get("prompt", ""), "art_style": style}
     if not ended:
         return document
     return document | _outcome(call, task) | {"consumed_credits": _CREDITS[kind]}
@@ -133,7 +135,7 @@ def _outcome(call: Call, task: Task) -> dict[str, object]:
         return {"result": files | {"basic_animations": walking}}
     if kind == "animate":
         return {"result": {f"animation_{one}_url": link(model(one), f"animation.{one}") for one in ("fbx", "glb")}}
-    names = ("glb", "fbx", "obj", "mtl", "usdz") if kind == "text-to-3d-refine" else ("glb", "fbx", "obj", "usdz")
+    names = ("glb", "fbx", "obj", "usdz") if kind == "remesh" else ("glb", "fbx", "obj", "mtl", "usdz")
     outcome: dict[str, object] = {
         "model_urls": {one: link(model(one), f"model.{one}") for one in names},
         "thumbnail_url": link(picture("png", 512, 512), "preview.png"),

@@ -183,9 +183,11 @@ def _delete_modern(call: Call) -> Reply:
 
 def _usage(request: Mapping[str, Any]) -> dict[str, object]:
     kinds = [part["type"] for part in request["content"]]
+    given = 5 * kinds.count("video_url")
     return {
         "total_tokens": request["duration"] * _TOKENS_A_SECOND,
-        "input_seconds": 5 * kinds.count("video_url"),
+        "total_seconds": given + request["duration"],
+        "input_seconds": given,
         "output_seconds": request["duration"],
         "input_image_count": kinds.count("image_url"),
     }

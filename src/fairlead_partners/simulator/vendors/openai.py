@@ -198,6 +198,7 @@ def _respond(call: Call) -> Reply:
     answer = {
         "id": _id("resp_"),
         "object": "response",
+        "service_tier": "flex" if body.get("service_tier") == "flex" else "default",
         "created_at": int(time.time()),
         "status": "failed" if failed else "completed",
         "error": error if failed else None,

@@ -10,6 +10,7 @@ from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vend
 from . import dashscope
 
 IMAGES_MAX = 3
+_LARGEST_OF_1K = 2_250_000
 
 
 def _generate(call: Call) -> Reply:
@@ -18,7 +19,7 @@ def _generate(call: Call) -> Reply:
     if not str(body["model"]).startswith("qwen-image"):
         raise Problem("invalid", "Model not exist.", field="model")
     dashscope.parameters(body)
-    _check_messages(checks.items(body, "input.messages", 1, required=True))
+    given = _check_messages(checks.items(body, "input.messages", 1, required=True))
     width, height = dashscope.size(body, (1328, 1328))
     count = checks.integer(body, "parameters.n", 1, 6, 1)
     links = [call.link(picture("png", width, height, call.seed() + n), f"image-{n}.png") for n in range(count)]
@@ -28,13 +29,26 @@ def _generate(call: Call) -> Reply:
         200,
         {
             "output": {"choices": [choice]},
-            "usage": {"width": width, "height": height, "image_count": count},
+            "usage": _usage(given, width, height, count),
             "request_id": identifier(),
         },
     )
 
 
-def _check_messages(messages: list[Any]) -> None:
+def _usage(given: int, width: int, height: int, count: int) -> dict[str, object]:
+    size = "1k" if width * height <= _LARGEST_OF_1K else "2k"
+    usage = {
+        "input_image_count": given,
+        "output_width": width,
+        "output_height": height,
+        "output_image_count": count,
+        "output_image_type": f"qima_output_{size}",
+    }
+    return usage | {"input_image_type": f"qima_input_{size}"} if given else usage
+
+
+def _check_messages(messages: list[Any]) -> int:
+    """Return how many pictures are given."""
     message = messages[0]
     content = message.get("content") if isinstance(message, dict) else None
     if not isinstance(content, list) or message.get("role") != "user":
@@ -46,6 +60,7 @@ def _check_messages(messages: list[Any]) -> None:
         raise Problem("invalid", "Exactly one text is required in content.", field="input.messages")
     if len(images) > IMAGES_MAX:
         raise Problem("invalid", "The number of images in content must be between 1 and 3.", field="input.messages")
+    return len(images)
 
 
 VENDOR = Vendor(

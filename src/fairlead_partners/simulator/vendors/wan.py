@@ -127,8 +127,10 @@ def _video_outcome(call: Call, task: Task) -> tuple[dict[str, object], dict[str,
     given = 5 if any(one.get("type") == "video" for one in _media(task.request)) else 0
     sides = dashscope.size(task.request, (1280, 720))
     resolution = checks.at(task.request, "parameters.resolution") or f"{min(sides)}P"
+    prompt = checks.at(task.request, "input.prompt") or ""
     outcome = {
-        "orig_prompt": checks.at(task.request, "input.prompt") or "",
+        "orig_prompt": prompt,
+        **({} if checks.at(task.request, "parameters.prompt_extend") is False else {"actual_prompt": prompt}),
         "video_url": call.link(clip(), "video.mp4", task),
     }
     usage = {
@@ -161,7 +163,7 @@ def _image_outcome(call: Call, task: Task) -> tuple[dict[str, object], dict[str,
         for n in range(count)
     ]
     metrics = {"TOTAL": count, "FAILED": 0, "SUCCEEDED": count}
-    return {"results": results, "task_metrics": metrics}, {"image_count": count}
+    return {"results": results, "task_metrics": metrics}, {"image_count": count, "size": f"{sides[0]}*{sides[1]}"}
 
 
 def _time(seconds: float) -> str:
