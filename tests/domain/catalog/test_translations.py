@@ -159,6 +159,7 @@ def test_constants_do_not_carry_over_between_bodies() -> None:
     assert translate(translation, {}).body == {"size": {"fit": "crop"}, "sync": True}
 
 
+RUN = "0198f000-0000-7000-8000-000000000001"
 NATIVE = Translation(
     (move("/prompt", "/prompt"),),
     answer=(move("/images/*/url", "/data/*/url"), move("/usage/out", "/usage/output_tokens")),
@@ -171,7 +172,7 @@ NATIVE = Translation(
 def test_answer_is_translated_back_to_the_native_form() -> None:
     """Results take their native places, constants are added, and fields nobody knows survive beside them."""
     answer = {"images": [{"url": "a"}, {"url": "b"}], "usage": {"out": 7, "extra": 1}, "seed": 5, "created": 9}
-    assert translate_back(NATIVE, answer) == {
+    assert translate_back(NATIVE, answer, RUN) == {
         "created": 0,
         "data": [{"url": "a"}, {"url": "b"}],
         "usage": {"output_tokens": 7, "extra": 1},
@@ -180,9 +181,24 @@ def test_answer_is_translated_back_to_the_native_form() -> None:
 
 
 @pytest.mark.req("R-12")
+def test_answer_may_have_the_id_and_the_time_of_the_run() -> None:
+    """What only the native provider would say, a constant says by the run: its id, and when it began."""
+    constants = ((("id",), "task-{run}"), (("created",), "{seconds}"), (("at", "ms"), "{milliseconds}"), (("n",), 1))
+    told = Translation((), answer=(move("/url", "/url"),), answer_constants=constants)
+    assert translate_back(told, {"url": "a"}, RUN) == {
+        "id": f"task-{RUN}",
+        "created": 0x0198F0000000 // 1000,
+        "at": {"ms": 0x0198F0000000},
+        "n": 1,
+        "url": "a",
+    }
+
+
+@pytest.mark.req("R-12")
 def test_translated_result_wins_over_a_field_of_the_same_name() -> None:
     """What was carried over wins over what the provider calls the same."""
-    back = translate_back(NATIVE, {"images": [{"url": "a"}], "data": "raw", "usage": {"out": 1, "output_tokens": 9}})
+    answer = {"images": [{"url": "a"}], "data": "raw", "usage": {"out": 1, "output_tokens": 9}}
+    back = translate_back(NATIVE, answer, RUN)
     assert back == {"created": 0, "data": [{"url": "a"}], "usage": {"output_tokens": 1}}
 
 
@@ -192,16 +208,16 @@ def test_translated_result_wins_over_a_field_of_the_same_name() -> None:
 )
 def test_answer_without_a_required_result_stays_raw(answer: Any) -> None:
     """An answer that lacks what is required after translation stays raw."""
-    assert translate_back(NATIVE, answer) is None
+    assert translate_back(NATIVE, answer, RUN) is None
 
 
 @pytest.mark.req("R-12")
 def test_answer_that_cannot_be_translated_stays_raw() -> None:
     """A value without a native word, or a translation without a way back, leaves the answer raw."""
     picky = Translation((), answer=(move("/state", "/status", values={"done": "succeeded"}),))
-    assert translate_back(picky, {"state": "done"}) == {"status": "succeeded"}
-    assert translate_back(picky, {"state": "other"}) is None
-    assert translate_back(Translation((move("/a", "/b"),)), {"a": 1}) is None
+    assert translate_back(picky, {"state": "done"}, RUN) == {"status": "succeeded"}
+    assert translate_back(picky, {"state": "other"}, RUN) is None
+    assert translate_back(Translation((move("/a", "/b"),)), {"a": 1}, RUN) is None
 
 
 @pytest.mark.req("R-12")
@@ -209,7 +225,7 @@ def test_translating_changes_neither_the_answer_nor_the_translation() -> None:
     """The provider's answer is as it was, and so is the translation."""
     answer = {"images": [{"url": "a"}], "usage": {"out": 7, "extra": {"x": [1]}}}
     before = copy.deepcopy(answer)
-    assert translate_back(NATIVE, answer) == translate_back(NATIVE, answer)
+    assert translate_back(NATIVE, answer, RUN) == translate_back(NATIVE, answer, RUN)
     assert answer == before
 
 

@@ -169,7 +169,7 @@ def test_every_body_of_the_shipped_catalog_can_be_translated(
     assert body == before
     msgspec.json.encode(translated.body)
     assert all(": " in entry for entry in translated.dropped)
-    back = translate_back(translation, data.draw(bodies([translated.body])))
+    back = translate_back(translation, data.draw(bodies([translated.body])), "0198f000-0000-7000-8000-000000000001")
     assert back is None or msgspec.json.encode(back)
 
 

@@ -6,15 +6,20 @@ Everything in a body that no field carries over is dropped, and each drop is nam
 
 import copy
 import math
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from fairlead.domain.catalog.strict_forms import RUN_ID
 from fairlead.domain.pointers import Pointer, as_text, find_all, is_plural, put, text_of
 
 _NO_PLACE: Final = "this provider has no such field"
 _NO_WORD: Final = "this provider cannot express this value"
+_SECONDS, _MILLISECONDS = "{seconds}", "{milliseconds}"
+_TIME_OF_UUID7: Final = 80
+"""How many bits of a UUIDv7 follow its milliseconds since 1970."""
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -39,7 +44,8 @@ class Translation(msgspec.Struct, frozen=True):
 
     `dropped` gives reasons for fields by their pointers; `implied` are places without information of their own, such as
     the kind of an item whose content is moved. Without `answer` moves the provider's answer stays raw. An answer that
-    lacks one of the `require`d places after translation stays raw as well.
+    lacks one of the `require`d places after translation stays raw as well. `answer_constants` may be of the run: its id
+    for `{run}` in a text, and when it began for the texts `{seconds}` and `{milliseconds}`.
     """
 
     moves: tuple[Move, ...]
@@ -78,13 +84,16 @@ def translate(translation: Translation, body: Mapping[str, object]) -> Translate
     return Translated(target, tuple(f"{_path_text(at)}: {_reason(translation, at, reasons)}" for at in left))
 
 
-def translate_back(translation: Translation, answer: object) -> dict[str, object] | None:
-    """A provider's answer in the native form, with its additional fields; None where that cannot be done."""
+def translate_back(translation: Translation, answer: object, run_id: str) -> dict[str, object] | None:
+    """A provider's answer in the native form, with its additional fields; None where that cannot be done.
+
+    `run_id` is a UUIDv7, which says when the run began as well.
+    """
     if not translation.answer or not isinstance(answer, dict):
         return None
     native: dict[str, object] = {}
     for pointer, value in translation.answer_constants:
-        put(native, pointer, copy.deepcopy(value))
+        put(native, pointer, _constant_of_run(value, run_id))
     carried: set[Pointer] = set()
     try:
         for move in translation.answer:
@@ -95,6 +104,12 @@ def translate_back(translation: Translation, answer: object) -> dict[str, object
         return None
     _add(native, _remainder(answer, carried))
     return native
+
+
+def _constant_of_run(value: object, run_id: str) -> object:
+    if value in (_SECONDS, _MILLISECONDS):
+        return (uuid.UUID(run_id).int >> _TIME_OF_UUID7) // (1000 if value == _SECONDS else 1)
+    return value.replace(RUN_ID, run_id) if isinstance(value, str) else copy.deepcopy(value)
 
 
 def _carry(move: Move, source: Mapping[str, object], target: dict[str, object]) -> Iterator[Pointer]:

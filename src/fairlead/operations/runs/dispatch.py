@@ -314,7 +314,7 @@ class Dispatcher:
         """A result in the model's own form (R-12); unchanged in strict mode, or if it cannot be translated."""
         if run.selection.is_strict or plan.leg.translation is None:
             return outcome
-        native = translate_back(plan.leg.translation, outcome.answer)
+        native = translate_back(plan.leg.translation, outcome.answer, run.run_id)
         if native is None:
             self._observe(AnswerLeftRaw(run.run_id, run.model.id, plan.provider))
             return outcome
