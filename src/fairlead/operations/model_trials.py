@@ -21,7 +21,7 @@ from fairlead.domain.catalog.trial_bodies import NoTrialBodyError, trial_body
 from fairlead.domain.faults import Fault, FaultError
 from fairlead.domain.ledger.estimates import Estimate, Source, estimate
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.domain.ledger.rates import Pricing, Quote, RateCard, card_in_force, quote
+from fairlead.domain.ledger.rates import Pricing, Quote, RateCard, Report, card_in_force, quote
 from fairlead.domain.ledger.rates import charge as charge_of
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.selection import RouteOptions
@@ -184,7 +184,7 @@ class ModelTrials:
         if not isinstance(outcome, Completed):
             return Trial(model.id, TrialResult.FAILED, _words(outcome.fault), least, most, charge, run_id)
         wrong = _wrong_answer(model, outcome)
-        due = charge_of(plan.quote, outcome.answer, outcome.headers).reported if leg is model.native else charge
+        due = _reported(plan, outcome) if leg is model.native else charge
         if not least <= due <= most or due > charge:
             wrong = f"{as_dollars(due)} dollars by the answer, {as_dollars(least)} to {as_dollars(most)} expected"
         if wrong is not None:
@@ -194,6 +194,11 @@ class ModelTrials:
             found = Verification(model.id, leg.provider, now, fairlead.__version__, address, run_id, charge)
             await self._database.write(partial(write_verification, verification=found))
         return Trial(model.id, TrialResult.VERIFIED, None, least, most, charge, run_id)
+
+
+def _reported(plan: _Plan, outcome: Completed) -> int:
+    """What a run costs by the vendor's own report, in 10^-8 dollars."""
+    return charge_of(plan.quote, Report(outcome.answer, outcome.headers, outcome.told)).reported
 
 
 async def list_verifications(database: Database, model_id: str | None = None) -> Sequence[Verification]:

@@ -16,7 +16,7 @@ _HD = Condition(("resolution",), equals=frozenset({"1080P"}))
 _TIERED = Component(
     "1M tokens in",
     250 * _CENT,
-    parts=(Part("cached", 25 * _CENT, ("usage",)),),
+    parts=(Part("cached", 25 * _CENT, (("usage",),)),),
     multipliers=(Multiplier("at the priority tier", Decimal(2)), Multiplier("beyond 272,000 tokens", Decimal("1.5"))),
 )
 
