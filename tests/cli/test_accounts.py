@@ -18,7 +18,7 @@ from fairlead.domain.ledger.budgets import NoBudgetError
 from fairlead.domain.ledger.usage import BadUsageQueryError
 from fairlead.domain.runs.entries import RunEntry
 from fairlead.operations.accounts.keys import UnknownKeyError
-from fairlead.operations.accounts.workspaces import UnknownWorkspaceError
+from fairlead.operations.accounts.workspaces import CreditKeyUsedError, UnknownWorkspaceError
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database
@@ -29,6 +29,7 @@ DAYS: Final = ("--from", "2026-01-01", "--to", "2026-01-31")
 Ran: TypeAlias = Callable[..., Result]
 
 _KEY: Final = "0b54f1d0-6f0c-4c5e-9a53-000000000001"
+_MODEL: Final = "local/procedural-text-1"
 _NO_KEY: Final = "0b54f1d0-6f0c-4c5e-9a53-00000000dead"
 
 
@@ -316,11 +317,32 @@ def test_contradicting_options_are_a_usage_error(ran: Ran, arguments: tuple[str,
     assert ran(*arguments).exit_code == 2
 
 
+@pytest.mark.req("M-07")
+def test_credit_with_a_reference_is_booked_once(ran: Ran) -> None:
+    """A repeat says what was booked before; another amount or reason under the reference is refused."""
+    credit = ("workspaces", "credit", "lab", "25", "--reason", "invoice 17", "--reference", "17")
+    first, again = (document(ran(*credit, "--json")) for _ in range(2))
+    assert (first["is_new"], again) == (True, {**first, "is_new": False})
+    assert ran(*credit).output.startswith("Booked before: 25 dollars into lab")
+    for other in (("26", "--reason", "invoice 17"), ("25", "--reason", "a gift")):
+        refused = ran("workspaces", "credit", "lab", *other, "--reference", "17").exception
+        assert isinstance(refused, CreditKeyUsedError)
+    assert ran("workspaces", "credit", "lab", "1", "--reference", "").exit_code == 2
+
+
+@pytest.mark.req("A-03")
+def test_model_of_a_budget_or_a_key_must_exist(ran: Ran) -> None:
+    """A typing error is told with the models that are alike."""
+    wrong = "local/procedural-text-2"
+    for command in (("budgets", "create", "lab", "20", "--model", wrong), ("keys", "create", "lab", "--models", wrong)):
+        assert "Did you mean local/procedural-text-1" in str(ran(*command).exception)
+
+
 @pytest.mark.req("A-03")
 def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
     """Each scope is given a budget, which begins with what was spent; all of it can be changed, and taken away."""
     assert ran("keys", "set", _KEY, "--team", "render").output == f"{_KEY} is in the team render.\n"
-    options = {"workspace": (), "team": ("--team", "render"), "key": ("--key", _KEY), "model": ("--model", "acme/one")}
+    options = {"workspace": (), "team": ("--team", "render"), "key": ("--key", _KEY), "model": ("--model", _MODEL)}
     for scope, chosen in options.items():
         made = document(ran("budgets", "create", "lab", "20", "--period", "total", *chosen, "--json"))
         assert (made["scope"], made["limit"], made["thresholds"]) == (scope, "20", [50, 80, 100])

@@ -90,12 +90,16 @@ def test_limits_of_requests_are_set_listed_and_deleted(ran: Ran, books: Books) -
     first = output_of(ran("rate-limits", "set", "lab", "60", "--key", _KEY, "--json"))
     again = output_of(ran("rate-limits", "set", "lab", "30", "--key", _KEY, "--json"))
     assert again == {**first, "per_minute": 30}
-    assert "is 9 requests a minute" in ran("rate-limits", "set", "lab", "9", "--model", "fake/json-1").output
+    made = ran("rate-limits", "set", "lab", "9", "--model", "local/procedural-text-1")
+    assert "is 9 requests a minute" in made.output
     listed = output_of(ran("rate-limits", "list", "lab", "--json"))
     assert [(one["scope"], one["per_minute"]) for one in listed] == [("key", 30), ("model", 9)]
     assert ran("rate-limits", "delete", "lab", first["id"]).exit_code == 0
     assert "list` shows them" in mistake(ran("rate-limits", "delete", "lab", first["id"]))
     assert mistake(ran("rate-limits", "set", "lab", "9", "--model", "no id")).startswith("A model is named by its id")
+    assert "Did you mean local/procedural-text-1" in mistake(
+        ran("rate-limits", "set", "lab", "9", "--model", "local/procedural-text-2")
+    )
     for wrong in (("9",), ("0", "--model", "fake/json-1"), ("9", "--key", _KEY, "--model", "fake/json-1")):
         assert ran("rate-limits", "set", "lab", *wrong).exit_code == 2
     assert acts(books) == ["rate_limit.set"] * 3 + ["rate_limit.deleted"]

@@ -2,7 +2,7 @@
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +16,11 @@ from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.ledger.estimates import Caution
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.ledger.price_maps import ComparedFigure, Verdict
-from fairlead.operations.catalog import PriceRow, price_rows, read_catalog, write_snapshots
+from fairlead.operations.catalog import PriceRow, check_models, price_rows, read_catalog, write_snapshots
 from fairlead.operations.price_comparison import ComparedPrice, PriceMapError, compare_catalog, read_price_map
 from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
-from fairlead.server.settings import read_settings
+from fairlead.server.settings import Settings, read_settings
+from fairlead.storage.db.database import Database
 
 _COMPARISON_COLUMNS = ("result", "model", "provider", "entry", "detail")
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -49,7 +50,19 @@ def _folder_option(command: Any) -> Any:
 
 
 def _load(folder: str | None) -> Catalog:
-    settings = read_settings(catalog=None if folder is None else Path(folder))
+    return loaded_catalog(read_settings(catalog=None if folder is None else Path(folder)))
+
+
+async def check_named_models(
+    settings: Settings, database: Database, workspace_id: str, field: str, names: Collection[str]
+) -> None:
+    """Check that the models that a command names exist; UnknownModelError. The catalog is read only for some."""
+    if names:
+        await check_models(database, loaded_catalog(settings), workspace_id, field, names, Clock().today())
+
+
+def loaded_catalog(settings: Settings) -> Catalog:
+    """The catalog of an installation, read from its files."""
     return read_catalog(catalog_folders(settings), provider_files(settings), authored_flag(settings))
 
 

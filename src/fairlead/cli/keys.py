@@ -8,6 +8,7 @@ from typing import Final
 import click
 import msgspec
 
+from fairlead.cli.catalog import check_named_models
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.cli.workspaces import names_of, organization_changes, organization_options
@@ -26,6 +27,7 @@ from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.keys import KeyChanges
+from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 
@@ -131,13 +133,14 @@ def create(
     in_team = None if team is None else _team(team)
     terms = KeyTerms(end_of(expires_in_days, Clock().now_ms()), _networks(networks))
 
-    issued = in_database(
-        settings,
-        lambda opened: operations.issue_key(
+    async def work(opened: Database) -> operations.IssuedKey:
+        allowed = names_of(models)
+        await check_named_models(settings, opened, await find_workspace(opened, workspace), "models", allowed or ())
+        return await operations.issue_key(
             opened,
             workspace,
             label[:100],
-            names_of(models),
+            allowed,
             settings.key_prefix,
             Clock(),
             bound,
@@ -145,8 +148,9 @@ def create(
             terms=terms,
             by=shell_actor(),
             **governed,
-        ),
-    )
+        )
+
+    issued = in_database(settings, work)
     print_result({"id": issued.id, "key": issued.text, "workspace": workspace}, issued.text, as_json=as_json)
 
 

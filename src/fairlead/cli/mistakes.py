@@ -30,9 +30,11 @@ from fairlead.operations.accounts.rate_limits import BadLimitError, TooManyLimit
 from fairlead.operations.accounts.workspaces import (
     BadNameError,
     BalanceBoundError,
+    CreditKeyUsedError,
     NameTakenError,
     UnknownWorkspaceError,
 )
+from fairlead.operations.catalog import UnknownModelError
 from fairlead.operations.data_copy import CopyRefusedError
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.archives import (
@@ -82,6 +84,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     UnknownInvitationError: "there is no such invitation; `fairlead members invitations` shows them",
     UnprovenAddressError: "nobody has proven to hold the address {}: whoever has its keys gets this; add --unproven",
     UnknownPersonalKeyError: "the member has no key {}; `fairlead members keys` shows them",
+    CreditKeyUsedError: "another amount, or another reason, was booked with this reference",
     CopyRefusedError: "{}",
     DataDirectoryError: "{}",
     DatabaseUnavailableError: "the database (--database or FAIRLEAD_DATABASE) cannot be used: {}",
@@ -99,6 +102,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     UnknownChannelError: "this workspace has no alert channel {}; `fairlead alert-channels list` shows them",
     UnknownKeyError: "there is no living key with the id {}; `fairlead keys list` shows them",
     UnknownLimitError: "this workspace has no limit with the id {}; `fairlead rate-limits list` shows them",
+    UnknownModelError: "{}",
     UnknownRunError: "there is no run with the id {}; `fairlead runs list` shows them",
     UnknownWorkspaceError: "there is no workspace {}; `fairlead workspaces list` shows them",
 }

@@ -12,6 +12,7 @@ from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billin
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.ledger.money import as_dollars, from_dollars
+from fairlead.domain.runs.replays import KEY_MAX, key_id
 from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.server.installation import tiers_of, workspace_grace_ms
@@ -161,18 +162,27 @@ def list_command(settings: Settings, as_json: bool) -> None:
 @click.argument("workspace")
 @click.argument("dollars")
 @click.option("--reason", default="payment", show_default=True, help="Why, for the ledger.")
+@click.option("--reference", help="What is paid, such as the number of an invoice: it is booked once.")
 @settings_option
 @json_option
-def credit(workspace: str, dollars: str, reason: str, settings: Settings, as_json: bool) -> None:
+def credit(workspace: str, dollars: str, reason: str, reference: str | None, settings: Settings, as_json: bool) -> None:
     """Book DOLLARS into a workspace; a negative amount (after `--`) corrects it."""
     amount = from_dollars(dollars)
-    new = operations.NewCredit(amount, reason[:200])
-    balance = as_dollars(
-        in_database(settings, lambda opened: operations.credit(opened, workspace, new, Clock(), shell_actor()))
-    )
+    if reference is not None and not 1 <= len(reference) <= KEY_MAX:
+        raise click.BadParameter(f"must have 1 to {KEY_MAX} characters", param_hint="--reference")
+
+    async def work(opened: Database) -> operations.Booked:
+        id_ = await operations.find_workspace(opened, workspace)
+        key = None if reference is None else key_id(id_, reference)
+        new = operations.NewCredit(amount, reason[:200], key)
+        return await operations.credit(opened, id_, new, Clock(), shell_actor())
+
+    booked = in_database(settings, work)
+    balance = as_dollars(booked.balance)
+    done = "Booked" if booked.is_new else "Booked before:"
     print_result(
-        {"workspace": workspace, "balance": balance},
-        f"Booked {as_dollars(amount)} dollars into {workspace}; its balance is {balance}.",
+        {"workspace": workspace, "balance": balance, "is_new": booked.is_new},
+        f"{done} {as_dollars(amount)} dollars into {workspace}; its balance is {balance}.",
         as_json=as_json,
     )
 

@@ -1,14 +1,14 @@
 """The catalog in force: loaded from files, replaced when they change, never by one that cannot be used."""
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from fairlead.clock import Clock
-from fairlead.domain.accounts.callers import Caller, refuse_model
+from fairlead.domain.accounts.callers import Caller, Patterns, refuse_model
 from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection, catalog_limit, page_after
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
@@ -17,8 +17,10 @@ from fairlead.domain.ledger.markups import Markups
 from fairlead.domain.ledger.rates import card_in_force
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
 from fairlead.providers.spec import Provider
+from fairlead.storage.accounts.workspace_records import find_record
 from fairlead.storage.catalog.files import Offer
 from fairlead.storage.catalog.reader import Fingerprint, fingerprint, load_catalog
+from fairlead.storage.db.database import Database
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -27,6 +29,15 @@ class Page(msgspec.Struct, frozen=True):
     models: Sequence[Model]
     limit: int
     after: str | None
+
+
+class UnknownModelError(Exception):
+    """No model has this id; the text names those that are alike, and `field` where it was named."""
+
+    def __init__(self, field: str, fault: ModelNotFound) -> None:
+        hint = f" Did you mean {', '.join(fault.suggestions)}?" if fault.suggestions else ""
+        super().__init__(f"There is no model {fault.model_id[:200]}.{hint}")
+        self.field = field
 
 
 class ReadFiles(msgspec.Struct, frozen=True):
@@ -160,6 +171,23 @@ class CatalogKeeper:
         if fault := refuse_model(caller, model_id):
             raise FaultError(fault)
         return found
+
+
+async def check_models(
+    database: Database, catalog: Catalog, workspace_id: str, field: str, names: Iterable[str], today: datetime.date
+) -> None:
+    """Check that models exist, retired ones too; a name with `*` at its end may stand for none. UnknownModelError.
+
+    Only models that the workspace may run are suggested.
+    """
+    unknown = next((name for name in names if not name.endswith("*") and name not in catalog.models), None)
+    if unknown is None:
+        return
+    record = await database.read(lambda c: find_record(c, workspace_id))
+    allowed = Patterns(None if record.models is None else tuple(record.models))
+    found = catalog.find(unknown, Caller(record.id, record.name, workspace_models=allowed), today)
+    if isinstance(found, ModelNotFound):
+        raise UnknownModelError(field, found)
 
 
 def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider], flag: str) -> Catalog:

@@ -74,7 +74,15 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
         WorkspaceHandlers(
             database, tiers_of(settings), settings.storage_limits(), changed, workspace_grace_ms(settings), base.clock
         ),
-        KeyHandlers(database, base.own_keys, runs.posting.webhook_secrets, settings.key_prefix, changed, base.clock),
+        KeyHandlers(
+            database,
+            base.catalog,
+            base.own_keys,
+            runs.posting.webhook_secrets,
+            settings.key_prefix,
+            changed,
+            base.clock,
+        ),
         AuditLogHandlers(database),
         RegistryHandlers(database, base.clock),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, Results(base.assets.blobs), base.clock)),
@@ -86,8 +94,8 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
             base.catalog, runs.partners, base.authenticator, _shown_settings(settings), database, base.clock
         ),
         _upkeep(settings, base, database, stack),
-        RateLimitHandlers(database, base.clock),
-        BudgetHandlers(database, runs.posting.channels, base.clock),
+        RateLimitHandlers(database, base.catalog, base.clock),
+        BudgetHandlers(database, base.catalog, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)
 

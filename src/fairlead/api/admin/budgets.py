@@ -22,9 +22,11 @@ from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right
+from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.ledger.alerts import message_of_alert
-from fairlead.domain.ledger.budgets import Budget
+from fairlead.domain.ledger.budgets import Budget, BudgetScope
 from fairlead.domain.ledger.money import NotAnAmountError, as_dollars, from_dollars
+from fairlead.operations.catalog import CatalogKeeper, check_models
 from fairlead.operations.ledger import budgets as operations
 from fairlead.operations.ledger.alerts import AlertChannels, Channel, ToldAlert
 from fairlead.operations.ledger.budgets import BudgetChanges, BudgetDraft, BudgetRecord
@@ -39,6 +41,7 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
     """Answers what is asked about budgets and alerts."""
 
     database: AnsweringDatabase
+    catalog: CatalogKeeper
     channels: AlertChannels
     clock: Clock
 
@@ -57,6 +60,9 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
         body, workspace = await read_body(request, NewBudget), workspace_of(request)
         budget = Budget(_amount(body.limit), body.period)
         draft = BudgetDraft(body.scope, body.subject or "", budget, body.thresholds, body.is_enforced)
+        if body.scope is BudgetScope.MODEL and is_model_id(draft.subject):
+            today = self.catalog.today()
+            await check_models(self.database, self.catalog.current, workspace.id, "subject", [draft.subject], today)
         made = await operations.create_budget(self.database, workspace.id, draft, actor_of(request), self.clock)
         return answer(_show(made), _CREATED)
 

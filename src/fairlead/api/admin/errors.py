@@ -45,6 +45,7 @@ from fairlead.operations.accounts.workspaces import (
     NameTakenError,
     UnknownWorkspaceError,
 )
+from fairlead.operations.catalog import UnknownModelError
 from fairlead.operations.file_audits import AuditUnderWayError
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
 from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
@@ -97,6 +98,7 @@ _OF_FIELDS: Final = (
     BadChannelError,
     BadChangeError,
     BadLimitError,
+    UnknownModelError,
 )
 """Exceptions that say which field is wrong."""
 _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(

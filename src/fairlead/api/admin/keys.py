@@ -1,6 +1,6 @@
 """A workspace's API keys, its own keys at providers and its webhook secret, over HTTP, for its owners."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -32,6 +32,7 @@ from fairlead.operations.accounts import keys as operations
 from fairlead.operations.accounts.keys import KeyChanges, KeyRecord, UnknownKeyError
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
+from fairlead.operations.catalog import CatalogKeeper, check_models
 from fairlead.operations.outages import AnsweringDatabase
 
 _CREATED: Final = 201
@@ -42,6 +43,7 @@ class KeyHandlers(msgspec.Struct, frozen=True):
     """Answers the routes of a workspace's secrets; `changed` is called with the id of each changed workspace."""
 
     database: AnsweringDatabase
+    catalog: CatalogKeeper
     provider_keys: ProviderKeys
     webhook_secrets: WebhookSecrets
     key_prefix: str
@@ -64,6 +66,7 @@ class KeyHandlers(msgspec.Struct, frozen=True):
             raise FieldError("budget_period", "A period needs a budget.")
         limit = None if body.budget is None else amount_of("budget", body.budget, least=0)
         budget = None if limit is None else changed_budget(None, limit, body.budget_period)
+        await self._check_models(workspace.id, body.models or [])
         issued = await operations.issue_key(
             self.database,
             workspace.id,
@@ -90,12 +93,18 @@ class KeyHandlers(msgspec.Struct, frozen=True):
         """`PATCH /workspaces/{workspace}/keys/{key_id}`: another label, team, budget, end, other models or networks."""
         body, record, by = await read_body(request, ApiKeyChange), await self._key(request), actor_of(request)
         fields = _changed_fields(body, self.clock.now_ms())
+        if isinstance(body.models, list):  # one that a key has already may have left the catalog
+            await self._check_models(workspace_of(request).id, set(body.models).difference(record.models or []))
         team = msgspec.UNSET if body.team is msgspec.UNSET else _team(body.team)
         changes = KeyChanges(fields, team, _budget_change(body))
         if changes != KeyChanges():
             await operations.change_key(self.database, record.id, changes, self.clock, by)
         self.changed(workspace_of(request).id)
         return answer(_show(await self._key(request)))
+
+    async def _check_models(self, workspace_id: str, names: Iterable[str]) -> None:
+        catalog = self.catalog
+        await check_models(self.database, catalog.current, workspace_id, "models", names, catalog.today())
 
     async def rotate_key(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/keys/{key_id}/rotate`: another secret; the old one is good for the overlap."""

@@ -14,8 +14,10 @@ from fairlead.api.http.route import Access, Answer, Body, Route
 from fairlead.api.http.schemas import as_time
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right
+from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.operations.accounts import rate_limits as operations
 from fairlead.operations.accounts.rate_limits import LimitRecord
+from fairlead.operations.catalog import CatalogKeeper, check_models
 from fairlead.operations.outages import AnsweringDatabase
 
 _CREATED: Final = 201
@@ -27,6 +29,7 @@ class RateLimitHandlers(msgspec.Struct, frozen=True):
     """Answers what is asked about limits of requests."""
 
     database: AnsweringDatabase
+    catalog: CatalogKeeper
     clock: Clock
 
     async def list_rate_limits(self, request: Request) -> Response:
@@ -41,6 +44,9 @@ class RateLimitHandlers(msgspec.Struct, frozen=True):
     async def set_rate_limit(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/rate-limits`: set a limit, which replaces the one that the subject has."""
         body, workspace = await read_body(request, NewRateLimit), workspace_of(request)
+        if body.scope == "model" and is_model_id(body.subject):
+            today = self.catalog.today()
+            await check_models(self.database, self.catalog.current, workspace.id, "subject", [body.subject], today)
         made = await operations.set_limit(
             self.database, workspace.id, body.scope, body.subject, body.per_minute, actor_of(request), self.clock
         )

@@ -4,9 +4,11 @@ from typing import Final
 
 import click
 
+from fairlead.cli.catalog import check_named_models
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.clock import Clock
+from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts.audit_log import shell_actor
@@ -63,6 +65,8 @@ def create(
 
     async def work(database: Database) -> BudgetRecord:
         workspace_id = await find_workspace(database, workspace)
+        named = [model] if model is not None and is_model_id(model) else []
+        await check_named_models(settings, database, workspace_id, "model", named)
         return await operations.create_budget(database, workspace_id, draft, shell_actor(), Clock())
 
     made = in_database(settings, work)

@@ -4,9 +4,11 @@ from typing import Final
 
 import click
 
+from fairlead.cli.catalog import check_named_models
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.clock import Clock
+from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.operations.accounts import rate_limits as operations
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.rate_limits import LIMITS_MAX, PER_MINUTE_MAX, LimitRecord, Scope
@@ -39,6 +41,8 @@ def set_command(
 
     async def work(database: Database) -> LimitRecord:
         workspace_id, scope = await find_workspace(database, workspace), _scope(key)
+        named = [model] if model is not None and is_model_id(model) else []
+        await check_named_models(settings, database, workspace_id, "model", named)
         return await operations.set_limit(database, workspace_id, scope, subject, per_minute, shell_actor(), Clock())
 
     made = in_database(settings, work)

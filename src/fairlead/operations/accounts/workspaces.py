@@ -35,6 +35,7 @@ from fairlead.storage.db.database import Database
 
 __all__ = [
     "BalanceBoundError",
+    "Booked",
     "CreditKeyUsedError",
     "NameTakenError",
     "NewCredit",
@@ -194,8 +195,8 @@ async def list_workspace_names(database: Database, limit: int) -> list[Workspace
     return [WorkspaceName(*row) for row in await database.read(lambda c: workspaces.workspace_names(c, limit))]
 
 
-async def credit(database: Database, name_or_id: str, new: NewCredit, clock: Clock, by: Actor = SERVER) -> int:
-    """Book a payment, or a negative correction; returns the new balance in 10^-8 dollars.
+async def credit(database: Database, name_or_id: str, new: NewCredit, clock: Clock, by: Actor = SERVER) -> Booked:
+    """Book a payment, or a negative correction; what was booked, now or with the same key before.
 
     UnknownWorkspaceError, BalanceBoundError; CreditKeyUsedError.
     """
@@ -206,7 +207,7 @@ async def credit(database: Database, name_or_id: str, new: NewCredit, clock: Clo
         return Act("workspace.credited", booked.workspace_id, booked.name, detail) if booked.is_new else None
 
     work = partial(credit_named_workspace, name_or_id=name_or_id, new=new, now=now)
-    return (await database.write(with_entry(work, by, describe, now))).balance
+    return await database.write(with_entry(work, by, describe, now))
 
 
 async def list_workspaces(database: Database) -> list[dict[str, object]]:
