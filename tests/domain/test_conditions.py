@@ -65,6 +65,15 @@ def test_only_a_number_above_the_bound_is_above_it(value: Any, *, so: bool) -> N
     assert holds({"a": value}, at="/a", above="5") is so
 
 
+@pytest.mark.parametrize(
+    ("value", "so"),
+    [("1500*1500", False), ("1501x1500", True), ("4000X4000", True), ("1K", False), (2250001, False), (None, False)],
+)
+def test_area_is_that_of_a_size(value: Any, *, so: bool) -> None:
+    """A size of more pixels than the bound; what is no size has no area."""
+    assert holds({"a": value}, at="/a", area_above="2250000") is so
+
+
 def test_one_of_several_places_is_enough_and_absent_needs_all() -> None:
     """A condition on several places holds when one of them matches; `absent` holds when all of them are absent."""
     document = {"content": [{"type": "text"}, {"type": "video_url"}]}

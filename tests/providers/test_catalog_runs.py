@@ -36,6 +36,9 @@ def test_every_model_of_the_catalog_runs(tmp_path: Path) -> None:
     assert [one.row() for one in completed if not one.is_as_told] == []
     native = [one for one in completed if one.call.leg is one.call.model.native]
     assert [one.row() for one in native if not _is_ours(one)] == []
+    measured = {one.call.model.id: float(one.credits) for one in native if _is_measured_here(one.call.model)}
+    assert {"bria/video-edit-erase", "freepik/ai-image-upscaler-precision-v2"} <= measured.keys()
+    assert measured["bria/video-edit-remove-background"] < 211 * 0.0225 * 10, "a clip of a second costs no minute"
 
 
 @pytest.mark.timeout(limit(600))
@@ -116,6 +119,11 @@ def _described_results(model: Model) -> tuple[str, Any] | None:
         return None
     ((media_type, entry),) = content.items()
     return media_type, entry.get("schema") if media_type == "application/json" else None
+
+
+def _is_measured_here(model: Model) -> bool:
+    """Whether a model's price is made of a property of the stored result."""
+    return any(part.measured and part.measured.result for part in model.native.rate_cards[-1].components)
 
 
 def _is_ours(made: Made) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 Pointer: TypeAlias = tuple[str, ...]
 
 _INDEX: Final = re.compile(r"[0-9]{1,9}")
+_SIDES: Final = re.compile(r"([0-9]{1,6})[*xX]([0-9]{1,6})")
 _FILTER: Final = re.compile(r"\*(?:\[(?P<name>[^=\]]+)=(?P<value>[^\]]*)\])?")
 
 
@@ -133,11 +134,13 @@ class ConditionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     equals: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
     contains: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
     above: Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,12}(\.[0-9]{1,12})?$")] | None = None
+    area_above: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,12}$")] | None = None
     present: bool | None = None
 
     def problem(self) -> str | None:
         """What is wrong with it, or None."""
-        said = [name for name in ("equals", "contains", "above", "present") if getattr(self, name) is not None]
+        words = "equals", "contains", "above", "area_above", "present"
+        said = [name for name in words if getattr(self, name) is not None]
         return f"a condition says one thing, not {' and '.join(said)}" if len(said) > 1 else None
 
 
@@ -145,14 +148,16 @@ class Condition(msgspec.Struct, frozen=True):
     """A condition on the value at a place of a document. With several places, one that meets it is enough.
 
     `equals`: one of these texts (numbers and booleans are compared as JSON writes them). `contains`: one of these texts
-    occurs, whatever its case. `above`: a number greater than this. `is_present`: a value other than null, an empty text
-    or an empty container is there, or is not.
+    occurs, whatever its case. `above`: a number greater than this. `area_above`: a size of more pixels than this, such
+    as `1280*720` or `1280x720`. `is_present`: a value other than null, an empty text or an empty container is there, or
+    is not.
     """
 
     at: Pointer
     equals: frozenset[str] | None = None
     contains: tuple[str, ...] | None = None
     above: Decimal | None = None
+    area_above: int | None = None
     is_present: bool = True
 
     def holds(self, document: object) -> bool:
@@ -169,6 +174,9 @@ class Condition(msgspec.Struct, frozen=True):
             return isinstance(value, str) and any(map(value.lower().__contains__, self.contains))
         if self.above is not None:
             return _is_number(value) and Decimal(str(value)) > self.above
+        if self.area_above is not None:
+            sides = _SIDES.fullmatch(value) if isinstance(value, str) else None
+            return sides is not None and int(sides[1]) * int(sides[2]) > self.area_above
         return value not in (None, "", [], {})
 
 
@@ -179,6 +187,7 @@ def condition(read: ConditionFile) -> Condition:
         equals=None if read.equals is None else frozenset(read.equals),
         contains=None if read.contains is None else tuple(part.lower() for part in read.contains),
         above=None if read.above is None else Decimal(read.above),
+        area_above=None if read.area_above is None else int(read.area_above),
         is_present=read.present is not False,
     )
 

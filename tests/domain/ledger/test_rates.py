@@ -9,6 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fairlead.domain.ledger.estimates import Estimate, Source, estimate
+from fairlead.domain.ledger.money import Tier
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
@@ -251,6 +253,18 @@ def test_zero_that_is_no_report_charges_what_was_held() -> None:
     part = Component("unit", 10, Decimal(4), None, Measured((("units",),), is_nonzero=True))
     held = quote(card(part), Pricing({}))
     assert [charge(held, Report({"units": units})).amount for units in ("0", 0, "3", None)] == [40, 40, 30, 40]
+
+
+def test_tiers_price_a_quantity_once() -> None:
+    """A table of areas has one price for the whole: of the first tier it does not pass, and the last where unknown."""
+    tiers = (Tier(Decimal(1), 10), Tier(Decimal(4), 25))
+    part = Component("area", 70, Decimal(100), None, Measured(result="pixels"), tiers=tiers, at_least=Decimal(0))
+    held = quote(card(part), Pricing({}))
+    dues = [charge(held, Report({}, made={"pixels": area})).amount for area in ("0.5", "1", "1.1", "4", "5")]
+    assert (held.amount, dues, charge(held, Report({})).amount) == (70, [10, 10, 25, 25, 70], 70)
+    assert estimate(card(part), Pricing({})) == Estimate(Source.ESTIMATED, 10, 70)
+    free = Component("area", 70, Decimal(100), None, Measured(result="pixels"), (Case(0),), tiers=tiers)
+    assert charge(quote(card(free), Pricing({})), Report({}, made={"pixels": "1"})).amount == 0
 
 
 def test_first_place_with_a_number_is_measured() -> None:

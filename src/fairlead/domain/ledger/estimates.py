@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.ledger.markups import NO_MARKUP
-from fairlead.domain.ledger.money import as_dollars, times
+from fairlead.domain.ledger.money import as_dollars, price_in, times
 from fairlead.domain.ledger.rates import (
     Component,
     Line,
@@ -138,11 +138,14 @@ def _is_said(component: Component, quantity: Decimal, asked: Pricing) -> bool:
 def _least_of(line: Line, asked: Pricing) -> int:
     """The price of the fewest units of a component, at the lowest price that can apply."""
     component = line.component
+    fewest = min(_fewest(line, asked), line.quantity)
+    if component.tiers and line.price:
+        return times(price_in(component.tiers, fewest, line.price), line.factor)
     cheapest = min((line.price, *(part.price for part in component.parts)))
     factor = line.factor
     for one in line.open:
         factor *= min(one.times, Decimal(1))
-    return times(cheapest, min(_fewest(line, asked), line.quantity) * factor)
+    return times(cheapest, fewest * factor)
 
 
 def _fewest(line: Line, asked: Pricing) -> Decimal:
@@ -192,7 +195,8 @@ def price_lines(card: RateCard, markup: Decimal = NO_MARKUP) -> Iterator[str]:
 
 def _range(component: Component, markup: Decimal) -> str:
     """Every price a unit may have, from the lowest to the highest."""
-    amounts = sorted({component.price, *(case.price for case in component.cases)})
+    others = [case.price for case in component.cases] + [tier.price for tier in component.tiers]
+    amounts = sorted({component.price, *others})
     least = _dollars(amounts[0], markup)
     return least if len(amounts) == 1 else f"{least} to {_dollars(amounts[-1], markup)}"
 

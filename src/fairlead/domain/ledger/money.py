@@ -2,8 +2,11 @@
 
 import functools
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
+
+import msgspec
 
 UNITS_PER_DOLLAR: Final = 100_000_000
 CREDITS_PER_DOLLAR: Final = 211
@@ -57,3 +60,15 @@ def as_credits(amount: int) -> str:
 def times(price: int, quantity: Decimal) -> int:
     """Price a quantity: `price` units each, rounded half-even to the nearest 10^-8 dollar."""
     return round(price * quantity)  # rounds half to even for a Decimal
+
+
+class Tier(msgspec.Struct, frozen=True):
+    """The price (10^-8 dollars) of a quantity of at most `up_to` units."""
+
+    up_to: Decimal
+    price: int
+
+
+def price_in(tiers: Sequence[Tier], quantity: Decimal, beyond: int) -> int:
+    """The price of a quantity: that of the first tier it does not pass, `beyond` where it passes all."""
+    return next((one.price for one in tiers if quantity <= one.up_to), beyond)

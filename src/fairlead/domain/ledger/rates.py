@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.ledger.markups import NO_MARKUP
-from fairlead.domain.ledger.money import times
+from fairlead.domain.ledger.money import Tier, price_in, times
 from fairlead.domain.pointers import MISSING, Condition, Pointer, all_hold, find_all, first, number_of, text_of
 
 _ONE: Final = Decimal(1)
@@ -69,15 +69,16 @@ class Measured(msgspec.Struct, frozen=True):
     """A quantity in the partner's answer: a place in its JSON, one of its headers, or a figure it told before; scaled.
 
     Of several places in `answer` the first with a number counts. `told` names a figure of the call in the provider's
-    file, from the answer to the submit or to a poll. `plus` are places of further numbers that are added where present.
-    `is_counted`: the values at those places are counted, instead of reading a number; each has as many units as `each`
-    finds in the body. `is_nonzero`: a zero is no report, such as the units of an account that pays by
-    balance.
+    file, from the answer to the submit or to a poll; `result` a property of the first stored file. `plus` are places of
+    further numbers that are added where present. `is_counted`: the values at those places are counted, instead of
+    reading a number; each has as many units as `each` finds in the body. `is_nonzero`: a zero is no report, such as the
+    units of an account that pays by balance.
     """
 
     answer: tuple[Pointer, ...] = ()
     header: str | None = None
     told: str | None = None
+    result: str | None = None
     scale: Decimal = _ONE
     is_counted: bool = False
     is_nonzero: bool = False
@@ -148,7 +149,9 @@ class Component:
     The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up to
     whole units if it `is_whole`. `at_least` is the fewest units a run with an answer that is measured has, whatever the
     body asks for; None where it cannot be known before. `fewest` is `requested` with the least of every range in it;
-    None where it has no ranges. `parts` of the measured quantity have prices of their own.
+    None where it has no ranges. With `tiers` the
+    quantity has one price, which is due once; `price` beyond the last of them. `parts` of the measured quantity have
+    prices of their own.
     """
 
     unit: str
@@ -164,6 +167,7 @@ class Component:
     parts: tuple[Part, ...] = ()
     multipliers: tuple[Multiplier, ...] = ()
     fewest: Requested | None = None
+    tiers: tuple[Tier, ...] = ()
     is_settled_before: bool = field(init=False)
     """Whether the charge equals the hold, because nothing depends on the answer."""
     is_plain: bool = field(init=False)
@@ -173,13 +177,13 @@ class Component:
         depends = self.measured is not None or any(one.answered for one in self.multipliers)
         object.__setattr__(self, "is_settled_before", not depends)
         has_each = self.measured is not None and self.measured.each is not None
-        object.__setattr__(self, "is_plain", not (self.parts or self.multipliers or has_each))
+        object.__setattr__(self, "is_plain", not (self.parts or self.multipliers or self.tiers or has_each))
 
     @property
     def dearest(self) -> int:
         """The highest price of a unit, whatever a body says, before multipliers."""
-        strict = () if self.strict is None else self.strict.cases
-        others = (*(case.price for case in (*self.cases, *strict)), *(part.price for part in self.parts))
+        cases = self.cases if self.strict is None else (*self.cases, *self.strict.cases)
+        others = [one.price for one in cases] + [one.price for one in self.parts] + [one.price for one in self.tiers]
         return max(self.price, *others, 0)
 
     @property
@@ -261,12 +265,13 @@ class Report(msgspec.Struct, frozen=True):
     """What a partner reports of a completed generation.
 
     `answer` is its decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names; `told` are
-    figures by name that it told before its answer.
+    figures by name that it told before its answer, `made` properties of the first file that was stored.
     """
 
     answer: object
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     told: Mapping[str, str] = msgspec.field(default_factory=dict)
+    made: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -326,7 +331,10 @@ def line_of(card: RateCard, component: Component, quantity: Decimal, price: int,
         else:
             factor *= one.times
     dearest = max(price, *(part.price for part in component.parts if _may_occur(part, asked)), 0)
-    held = times(dearest, quantity * factor * most)
+    units = quantity
+    if component.tiers and price:
+        dearest, units = price_in(component.tiers, quantity, price), _ONE
+    held = times(dearest, units * factor * most)
     return Line(component, quantity, price, held, factor, tuple(undecided), _each_of(component, asked))
 
 
@@ -370,6 +378,8 @@ def _due(line: Line, report: Report) -> int:
     if quantity is None or (answer is None and (line.open or component.parts)):
         return line.held
     factor = line.factor
+    if component.tiers:
+        return round(price_in(component.tiers, Decimal(quantity), line.price) * factor) if line.price else 0
     if not component.parts and not line.open and factor is _ONE:  # the usual case
         return round(line.price * quantity)
     for one in line.open:
@@ -458,6 +468,8 @@ def _measured_quantity(line: Line, measured: Measured, report: Report) -> Decima
     elsewhere = report.headers, measured.header
     if measured.told is not None:
         elsewhere = report.told, measured.told
+    elif measured.result is not None:
+        elsewhere = report.made, measured.result
     number = number_of(elsewhere[0].get(elsewhere[1] or ""))
     for place in measured.answer:  # as every run passes here, without a function of its own
         number = number_of(first(answer, place))

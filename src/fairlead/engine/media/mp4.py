@@ -8,11 +8,12 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from fairlead.domain.assets.media_sizes import boxes
+
 _HEAD: Final = struct.Struct(">I4s")
 _TOP_BOXES_MAX: Final = 4_096
 _INDEX_BYTES_MAX: Final = 64 * 2**20
 """The boxes that describe tracks: for an hour they are about a megabyte."""
-_BOXES_MAX: Final = 10_000
 _PACKETS_MAX: Final = 2**21
 _KINDS: Final = {b"vide": "video", b"pict": "video", b"soun": "sound"}
 _UTF8: Final = b"\0\0\0\1"
@@ -103,20 +104,6 @@ def top_boxes(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
             return
         yield kind, offset + start, end
         offset = end
-
-
-def boxes(body: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The boxes inside another: their kind and content."""
-    offset = 0
-    for _ in range(_BOXES_MAX):
-        if offset + _HEAD.size > len(body):
-            return
-        size, kind = _HEAD.unpack_from(body, offset)
-        size = size or len(body) - offset
-        if size < _HEAD.size:
-            return
-        yield kind, body[offset + _HEAD.size : offset + size]
-        offset += size
 
 
 def _all_tracks(index: bytes, scale: int, file_bytes: int) -> list[Track]:

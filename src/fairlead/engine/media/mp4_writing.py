@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from fairlead.engine.media.mp4 import boxes, read_index, top_boxes
+from fairlead.domain.assets.media_sizes import boxes
+from fairlead.engine.media.mp4 import read_index, top_boxes
 from fairlead.engine.media.mp4 import texts as old_texts
 from fairlead.engine.media.streams import OpusStream, PictureStream
 

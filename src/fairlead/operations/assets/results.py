@@ -24,6 +24,7 @@ from fairlead.observing.observations import (
     Observer,
     UnexpectedError,
 )
+from fairlead.operations.assets.measuring import measure_file
 from fairlead.operations.assets.shared_store import damaged_fault, lost_fault, unreadable_fault
 from fairlead.storage.assets.results import Asset, delete_expired, find_asset, insert_assets, named_blobs
 from fairlead.storage.blobs.store import (
@@ -200,6 +201,10 @@ class AssetCopier:
             self._observe(UnexpectedError(f"exchange links of {order.run_id}", error))
             return CopiedResult(content, (), len(listed))
         return CopiedResult(exchanged, tuple(copies.values()), len(listed) - len(ours))
+
+    async def measure(self, asset: Asset) -> Mapping[str, str]:
+        """The properties of a copy that prices may be made of."""
+        return await measure_file(self._blobs, asset)
 
     async def _copies(self, order: CopyOrder, sources: Mapping[str, tuple[str, Mapping[str, str]]]) -> dict[str, _Copy]:
         give_up_at = asyncio.get_running_loop().time() + self._seconds

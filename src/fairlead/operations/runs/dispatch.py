@@ -278,15 +278,16 @@ class Dispatcher:
         if isinstance(outcome, Failed):
             is_paid = model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)
             return Served(outcome, plan, plan.hold if is_paid else 0, has_fallen_back, tuple(context.events), is_paid)
-        # Charged at the rates of the leg that served it, and never more than its hold.
-        due = charge(plan.quote, Report(outcome.answer, outcome.headers, outcome.told))
-        if due.reported > due.amount:
-            self._note_more(context, plan, due)
+        report = Report(outcome.answer, outcome.headers, outcome.told)
         if outcome.answer is not None:
             if plan.leg is not model.native:
                 outcome = await self._translate_back(run, plan, outcome)
             elif model.assets.at:
-                outcome = await self._with_links(run, plan, outcome)
+                outcome, report = await self._with_links(run, plan, outcome, report)
+        # Charged at the rates of the leg that served it, and never more than its hold.
+        due = charge(plan.quote, report)
+        if due.reported > due.amount:
+            self._note_more(context, plan, due)
         charged = min(plan.quote.amount, due.amount)
         return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), is_billed=True)
 
@@ -297,18 +298,23 @@ class Dispatcher:
         detail = f"{as_dollars(due.reported)} dollars by what was reported, {as_dollars(due.amount)} charged"
         context.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
 
-    async def _with_links(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
-        """A result with our links in it, where the partner's could be copied (R-36)."""
+    async def _with_links(
+        self, run: AdmittedRun, plan: LegPlan, outcome: Completed, report: Report
+    ) -> tuple[Completed, Report]:
+        """A result with our links in it, where the partner's could be copied (R-36), and what its price is made of."""
         order = CopyOrder(run.run_id, run.workspace_id, plan.provider, run.model.id, run.model.assets, run.base_url)
         large = outcome.large
         source = outcome.content if large is None else large.outline
         copied = await self._copier.copy(order, outcome.answer, source)
         if not copied.copied:
-            return outcome
+            return outcome, report
+        if any(line.component.measured and line.component.measured.result for line in plan.quote.lines):
+            report = msgspec.structs.replace(report, made=await self._copier.measure(copied.copied[0]))
         if large is None:
-            return msgspec.structs.replace(outcome, content=copied.content, answer=jiter.from_json(copied.content))
-        content = await asyncio.to_thread(large.fill, copied.content)
-        return msgspec.structs.replace(outcome, content=content, answer=large.decode(copied.content), large=None)
+            answer = jiter.from_json(copied.content)
+            return msgspec.structs.replace(outcome, content=copied.content, answer=answer), report
+        content, answer = await asyncio.to_thread(large.fill, copied.content), large.decode(copied.content)
+        return msgspec.structs.replace(outcome, content=content, answer=answer, large=None), report
 
     async def _translate_back(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result in the model's own form (R-12); unchanged in strict mode, or if it cannot be translated."""

@@ -5,11 +5,11 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from math import prod
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, from_dollars
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, Tier, from_dollars
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
@@ -84,6 +84,7 @@ class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: _Places | None = None
     header: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]+$")] | None = None
     told: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    result: Literal["seconds", "frames", "pixels", "bytes"] | None = None
     count: _PointerText | None = None
     scale: _NumberText = "1"
     each: _ProductFile | None = None
@@ -126,6 +127,11 @@ class _StrictPointersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     at_most: _NumberText | None = None
 
 
+class _TierFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    up_to: _NumberText
+    price: _PriceText
+
+
 class _ComponentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: _UnitText
     price: _PriceText
@@ -137,6 +143,7 @@ class _ComponentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cases: Annotated[list[_CaseFile], msgspec.Meta(max_length=64)] = []
     strict: _StrictPointersFile | None = None
     at_least: _NumberText | None = None
+    tiers: Annotated[list[_TierFile], msgspec.Meta(max_length=16)] = []
     parts: Annotated[list[_PartFile], msgspec.Meta(max_length=8)] = []
     multipliers: Annotated[list[_MultiplierFile], msgspec.Meta(max_length=8)] = []
 
@@ -193,6 +200,9 @@ def _rate_card(read: RateCardFile, steps: Sequence[str]) -> RateCard:
 def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Component:
     if read.parts and (read.measured is None or read.measured.answer is None or read.whole or read.beyond != "0"):
         raise ValueError("'parts' are of a number at 'answer' in 'measured', and without 'whole' and 'beyond'")
+    bounds = [Decimal(one.up_to) for one in read.tiers]
+    if bounds != sorted(set(bounds)) or (read.tiers and read.parts):
+        raise ValueError("'tiers' go up from one 'up_to' to the next, and have no 'parts'")
     is_one = read.requested is None and read.at_most is None
     least = "1" if read.at_least is None and is_one else read.at_least
     at_most = read.at_most or "1"
@@ -210,6 +220,7 @@ def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Comp
         parts=tuple(_part(one) for one in read.parts),
         multipliers=tuple(_multiplier(one) for one in (*of_card, *read.multipliers)),
         fewest=_fewest(read.requested),
+        tiers=tuple(Tier(Decimal(one.up_to), from_dollars(one.price)) for one in read.tiers),
     )
 
 
@@ -298,14 +309,15 @@ def _bound(text: str, *, is_least: bool) -> Decimal:
 
 
 def _read_measured(read: _MeasuredFile) -> Measured:
-    if sum(found is not None for found in (read.answer, read.header, read.told, read.count)) != 1:
-        raise ValueError("'measured' needs one of 'answer', 'count', 'header' and 'told'")
+    if sum(found is not None for found in (read.answer, read.header, read.told, read.result, read.count)) != 1:
+        raise ValueError("'measured' needs one of 'answer', 'count', 'header', 'told' and 'result'")
     if read.each is not None and read.count is None:
         raise ValueError("'each' is of what 'count' counts")
     return Measured(
         answer=_pointers(read.answer or read.count or []),
         header=None if read.header is None else read.header.lower(),
         told=read.told,
+        result=read.result,
         scale=Decimal(read.scale),
         is_counted=read.count is not None,
         is_nonzero=read.nonzero,
