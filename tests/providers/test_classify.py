@@ -297,6 +297,17 @@ def test_failed_task_is_the_partners_failure() -> None:
         assert _classify_poll(reply) == Failed(failure, reply.status, Reached.ACCEPTED)
 
 
+def test_failed_task_is_told_in_the_partners_words() -> None:
+    """What a partner says of work that has failed is told, on one line, bounded, and without what links may hide."""
+    said = "No face was\nfound in https://cdn.example/a.png?token=secret " + "x" * 400
+    failed = _classify_poll(_reply(200, {"state": "failed", "task_error": {"message": said}}))
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.fault, ProviderError)
+    assert failed.fault.detail == f"The provider says that the work failed: {failed.words}"
+    assert (failed.words or "").startswith("No face was found in https://cdn.example/a.png xxx")
+    assert len(failed.words or "") == 300
+
+
 @pytest.mark.req("R-20")
 def test_task_rejected_for_its_input_keeps_its_reason() -> None:
     """A failed-task poll answered 200 with the reason in its body is the caller's input refused, reason included."""

@@ -255,6 +255,9 @@ def _without_result(polling: Polling, status: str | None, reply: ReadReply) -> C
     if status not in polling.failed:
         return _read_accepted(_unreadable(reply))
     failed = _failed_poll(reply)
+    if failed.words is not None:  # they are about the work, as the poll itself has succeeded
+        fault = ProviderError(f"The provider says that the work failed: {failed.words}", Upstream(reply.status))
+        failed = msgspec.structs.replace(failed, fault=fault)
     return msgspec.structs.replace(failed, reached=Reached.UNBILLED) if status in polling.unbilled else failed
 
 

@@ -282,6 +282,23 @@ def test_failed_task_is_told_and_not_billed(
     assert router.charges(response.headers["x-service-request-id"]) == []
 
 
+def test_failed_task_is_told_in_the_partners_words(router: Server, partner: FakePartner) -> None:
+    """The words of a partner whose work has failed are in the sentence for the caller, and not in the log."""
+    partner.script("/tasks", reply_json({"id": "t"}))
+    partner.script("/tasks/t", reply_json({"state": "failed", "message": "No unspeakable face was found."}))
+    response = router.client.post("/v2/models/fake/task-1", json={})
+    assert (response.status_code, response.json()) == (
+        502,
+        {
+            "detail": "The provider says that the work failed: No unspeakable face was found.",
+            "error_type": "provider_error",
+        },
+    )
+    written = response.headers["x-service-request-id"]
+    wait_until(lambda: written in router.log.read_text("utf-8"), "the log is written")
+    assert "unspeakable" not in router.log.read_text("utf-8")
+
+
 def test_partners_words_are_never_logged(router: Server, partner: FakePartner) -> None:
     """Neither a caller's body nor a partner's words are logged."""
     partner.script("/json", _error("x", 400, message="unspeakable words"))
