@@ -66,7 +66,7 @@ def _check(body: Mapping[str, object]) -> None:
 
 def _wants_image(model: str, body: Mapping[str, object]) -> bool:
     modalities = checks.items(body, "generationConfig.responseModalities")
-    return "IMAGE" in modalities if modalities else "image" in model
+    return "IMAGE" in modalities if modalities else "image" in model or "banana" in model
 
 
 def _early_end(call: Call, *, images: bool) -> dict[str, object] | None:
