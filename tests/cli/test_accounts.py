@@ -130,7 +130,7 @@ def test_export_of_lines_is_json(ran: Ran) -> None:
     assert lines[0] == {
         "id": lines[0]["id"], "created_at": "2026-01-15T08:00:00.000Z", "workspace": "lab", "kind": "credit",
         "balance_change": "10", "held_change": "0", "model_id": None, "key_id": None, "run_id": None,
-        "reason": "paid in", "rate_version": None,
+        "reason": "paid in", "rate_version": None, "labels": None,
     }  # fmt: skip
     assert len(lines) == 8
 

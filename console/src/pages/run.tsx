@@ -104,6 +104,7 @@ function RunInFull({ run }: { run: Detail }) {
             <Fact name="Workspace">{run.workspace}</Fact>
             <Fact name="Credential">{run.key ? `${run.key.label || "API key"} (${run.key.hint})` : "a session or a token"}</Fact>
             <Fact name="Mode">{modeOf(run)}</Fact>
+            {Object.keys(run.labels).length > 0 && <Fact name="Labels">{Object.entries(run.labels).map(([name, value]) => `${name}=${value}`).join(", ")}</Fact>}
             {run.operation && <Fact name="Operation">{run.operation}</Fact>}
             <Fact name="Started">{dateTime(run.created_at)}</Fact>
             <Fact name="Finished">{dateTime(run.finished_at)}</Fact>

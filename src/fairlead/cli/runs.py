@@ -53,6 +53,7 @@ _LABELS: Final = {
     "charge": "charged",
     "rate_version": "prices",
     "dropped": "left out",
+    "labels": "labels",
 }
 """The fields of a run that are shown, in order, with their labels."""
 _LEGS: Final = ("at", "provider", "hold", "rate_version")
@@ -141,7 +142,7 @@ def _was_never_sent(run: Mapping[str, object]) -> bool:
 
 def _is_nothing(value: object) -> bool:
     """Whether a fact is empty; zero attempts are not."""
-    return value is None or value is False or value == []
+    return value is None or value is False or value in ([], {})
 
 
 def _print_part(title: str, rows: Sequence[dict[str, object]], columns: Sequence[str]) -> None:

@@ -291,7 +291,7 @@ def test_database_is_not_upgraded_under_servers_that_could_not_go_on(empty_datab
         pytest.param(60_000, "0023", 61, id="one that fell silent"),
         pytest.param(None, "0023", 0, id="nobody asks"),
         pytest.param(60_000, "0024", 0, id="one that goes on"),
-        pytest.param(60_000, "0031", 0, id="one that does not say so"),
+        pytest.param(60_000, "0033", 0, id="one that does not say so"),
     ],
 )
 def test_database_is_upgraded_where_every_server_goes_on(

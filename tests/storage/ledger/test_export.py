@@ -38,9 +38,9 @@ def test_exported_entry_names_its_run(written: Books) -> None:
         ("hold", 0, 100),
         ("post", -60, -100),
     ]
-    assert lines[0][6:] == (None, None, None, "paid in", None)
+    assert lines[0][6:] == (None, None, None, "paid in", None, None)
     assert lines[2][1:] == (
-        NOW + 5, "lab-id-name", "post", -60, -100, "acme/one", "key-1", "run-1", "completed", "v1",
+        NOW + 5, "lab-id-name", "post", -60, -100, "acme/one", "key-1", "run-1", "completed", "v1", None,
     )  # fmt: skip
 
 

@@ -178,6 +178,7 @@ def _show(one: AccountEntry) -> AccountEntryShown:
         "run": one.run_id,
         "model": one.model_id,
         "key": one.key_id,
+        "labels": one.labels,
     }
 
 
@@ -193,6 +194,7 @@ def _line(one: LedgerLine) -> LedgerLineShown:
         one.run_id,
         one.model_id,
         one.key_id,
+        one.labels,
     )
     return {**_show(entry), "workspace": one.workspace}
 

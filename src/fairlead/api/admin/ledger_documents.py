@@ -9,7 +9,10 @@ from fairlead.api.http.schemas import AnyObject, Day, Time, Uuid
 
 
 class AccountEntryShown(TypedDict):
-    """An entry of the ledger; `run`, `model` and `key` are null for what was paid in."""
+    """An entry of the ledger; `run`, `model` and `key` are null for what was paid in.
+
+    `labels` is a JSON object as a text, null where the run has none.
+    """
 
     id: int
     at: Time
@@ -21,6 +24,7 @@ class AccountEntryShown(TypedDict):
     run: Uuid | None
     model: str | None
     key: Uuid | None
+    labels: str | None
 
 
 class LedgerLineShown(AccountEntryShown):

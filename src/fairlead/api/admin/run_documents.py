@@ -1,6 +1,6 @@
 """The documents of runs, as types."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeAlias, TypedDict
 
 import msgspec
@@ -35,6 +35,7 @@ class RunShown(TypedDict):
     hold: Dollars
     charge: Dollars | None
     is_queued: bool
+    labels: Mapping[str, str]
     created_at: Time
     finished_at: Time | None
 

@@ -16,6 +16,7 @@ from fairlead.api.http.schemas import as_time
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.runs.entries import LABELS_MAX
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.runs.inspect import ListedRun, RunDetail, RunFilter, RunInspector
 
@@ -37,6 +38,7 @@ class RunHandlers(msgspec.Struct, frozen=True):
             model_id=text_of(request, "model"),
             provider=text_of(request, "provider"),
             key_id=text_of(request, "key"),
+            labels=_labels(request),
             since=time_of(request, "from"),
             until=time_of(request, "to"),
             before=after_of(request, _WHICH),
@@ -67,6 +69,14 @@ def _filter_of(request: Request) -> RunFilter:
     return RunFilter(reach.workspace_ids, reach.api_key_id)
 
 
+def _labels(request: Request) -> list[tuple[str, str]]:
+    """The labels that are asked for; FieldError for a text that is no pair, and for too many."""
+    pairs = [text.partition("=") for text in request.query_params.getlist("label")]
+    if len(pairs) > LABELS_MAX or not all(mark for _, mark, _ in pairs):
+        raise FieldError("label", f"Up to {LABELS_MAX} labels are written as name=value.")
+    return [(name, value) for name, _, value in pairs]
+
+
 def _state(request: Request) -> RunState | None:
     text = request.query_params.get("state")
     try:
@@ -87,6 +97,7 @@ def _show(one: ListedRun) -> RunShown:
         "hold": as_dollars(one.hold),
         "charge": None if one.charge is None else as_dollars(one.charge),
         "is_queued": one.is_queued,
+        "labels": one.labels,
         "created_at": as_time(one.created_at),
         "finished_at": None if one.finished_at is None else as_time(one.finished_at),
     }
@@ -107,6 +118,7 @@ def _show_detail(detail: RunDetail) -> RunDetailShown:
         "hold": as_dollars(run.hold),
         "charge": None if run.charge is None else as_dollars(run.charge),
         "is_queued": run.came == "queued",
+        "labels": run.labels,
         "created_at": as_time(run.created_at),
         "finished_at": None if run.finished_at is None else as_time(run.finished_at),
         "attempt": run.attempt,
@@ -184,6 +196,7 @@ class _Row(msgspec.Struct, frozen=True):
     hold: int
     charge: int | None
     came: str
+    labels: dict[str, str]
     created_at: int
     finished_at: int | None
     attempt: int
@@ -246,6 +259,7 @@ ROUTES: Final = (
             Parameter("state", "Only those in this state."),
             Parameter("model", "Only those of this model."),
             Parameter("provider", "Only those at this provider."),
+            Parameter("label", "Only those with this label, `name=value`; may be given several times."),
             Parameter("key", "Only those that were called with this API key, by its id."),
             *FROM_TO,
             *PAGE,

@@ -17,7 +17,14 @@ from fairlead.api.http.headers import (
     HeaderNames,
 )
 from fairlead.api.http.route import caller_of
-from fairlead.api.router.runs import check_content_type, idempotency_key_of, model_id_of, traceparent_of
+from fairlead.api.router.runs import (
+    LABELS,
+    check_content_type,
+    idempotency_key_of,
+    labels_of,
+    model_id_of,
+    traceparent_of,
+)
 from fairlead.api.router.wire import (
     cancel_response,
     dropped_text,
@@ -75,7 +82,9 @@ class QueueHandlers(msgspec.Struct, frozen=True):
         key = None if named is None else await idempotency_key_of(named, request.scope, caller, content, until)
         base = self.base_urls.of(request.scope)
         trace = traceparent_of(header(request.scope, b"traceparent"))
-        command = RunCommand(request.scope[REQUEST_ID], content, key, base, trace)
+        named = header(request.scope, LABELS)
+        labels = None if named is None else labels_of(named)
+        command = RunCommand(request.scope[REQUEST_ID], content, key, base, trace, labels)
         queued = await self.admitter.enqueue(call, command, QueueTicket(self.backlog, base, webhook))
         if queued.position is None:
             status = await self.collector.status(caller, model.id, queued.run_id)

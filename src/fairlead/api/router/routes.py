@@ -62,6 +62,11 @@ _KEY: Final = Parameter(
     Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX)],
     where="header",
 )
+_LABELS: Final = Parameter(
+    "X-Fairlead-Labels",
+    "Up to eight labels that the run is found by, such as `client=acme,project=spring`; values are percent-encoded.",
+    where="header",
+)
 _WEBHOOK: Final = Parameter("webhook_url", "Where to post to when the run has ended.", Link)
 _PRICES: Final = Parameter("prices", "Whether prices are to be told, in words and with the operator's markup.", bool)
 _DATE: Final = "in UTC, as YYYY-MM-DD."
@@ -85,7 +90,7 @@ _V2: Final = (
             )
         },
         (*_ENDS, 404, 413),
-        (_PROVIDER, _STRICT, _FALLBACK, _REJECT, _KEY),
+        (_PROVIDER, _STRICT, _FALLBACK, _REJECT, _KEY, _LABELS),
         _INPUT,
         description="What the body may have in it, says the model's own document at its `openapi.json`.",
     ),
@@ -112,7 +117,7 @@ _V2: Final = (
             )
         },
         (400, 402, 404, 409, 413, 422),
-        (_PROVIDER, _STRICT, _REJECT, _WEBHOOK, _KEY),
+        (_PROVIDER, _STRICT, _REJECT, _WEBHOOK, _KEY, _LABELS),
         _INPUT,
         description="What the body may have in it, says the model's own document at its `openapi.json`.",
     ),

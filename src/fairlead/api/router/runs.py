@@ -32,8 +32,9 @@ from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.identifiers import is_model_segment, is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
+from fairlead.domain.jobs.listing import fault_of_labels
 from fairlead.domain.ledger.money import as_credits, as_dollars
-from fairlead.domain.runs.entries import Committed, IdempotencyKey
+from fairlead.domain.runs.entries import LABELS_MAX, Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
 from fairlead.domain.runs.selection import RouteOptions
@@ -49,6 +50,9 @@ from fairlead.operations.runs.results import Answer
 RunPath: TypeAlias = tuple[Generation, str, str]
 """Where a run is asked for: the generation, and the segments of the path that name the provider and the model."""
 
+LABELS: Final = b"x-fairlead-labels"
+LABELS_NAME: Final = "X-Fairlead-Labels"
+_LABELS_BYTES_MAX: Final = 4096
 _TRACEPARENT_MAX: Final = 64
 _HASHED_BYTES: Final = 256 * 1024
 PLAIN_JSON: Final = (b"application/json", None)
@@ -134,7 +138,10 @@ class RunHandler(msgspec.Struct, frozen=True):
             # The base URL by which the caller reached us, if links are to be made, or distinguished from a partner's.
             base_url = self.base_urls.of(scope) if key is not None or call.model.assets.at else ""
             traceparent = None if (trace := header(scope, b"traceparent")) is None else traceparent_of(trace)
-            command = RunCommand(scope[REQUEST_ID], content, key, base_url, traceparent)
+            labels = None
+            if generation.has_controls and (named := header(scope, LABELS)) is not None:
+                labels = labels_of(named)
+            command = RunCommand(scope[REQUEST_ID], content, key, base_url, traceparent, labels)
             return await self.admitter.admit(call, command)
         finally:
             if admissions is not None:
@@ -206,6 +213,23 @@ async def idempotency_key_of(
     # The digest of a large body is computed in a thread, without the interpreter lock.
     digest = fingerprint(*parts) if len(content) <= _HASHED_BYTES else await asyncio.to_thread(fingerprint, *parts)
     return IdempotencyKey(key_id(caller.workspace_id, value.decode("latin-1")), digest, expires_at)
+
+
+def labels_of(value: bytes) -> str | None:
+    """The labels that a call gives its run, such as `client=acme,project=spring`, as JSON; FaultError(InvalidInput).
+
+    Values are percent-encoded where they have commas, percent signs or characters beyond ASCII.
+    """
+    if len(value) > _LABELS_BYTES_MAX:
+        raise FaultError(InvalidInput(f"{LABELS_NAME} may have {_LABELS_BYTES_MAX} characters."))
+    parts = [part.strip() for part in value.decode("latin-1").split(",") if part.strip()]
+    pairs = [part.partition("=")[::2] for part in parts]
+    labels = {name.strip(): unquote(text.strip(), errors="replace") for name, text in pairs}
+    if not all("=" in part for part in parts) or len(labels) < len(parts) or len(parts) > LABELS_MAX:
+        raise FaultError(InvalidInput(f"{LABELS_NAME} has up to {LABELS_MAX} different pairs such as client=acme."))
+    if (fault := fault_of_labels(labels)) is not None:
+        raise FaultError(InvalidInput(f"{LABELS_NAME}: {fault.detail}"))
+    return msgspec.json.encode(dict(sorted(labels.items()))).decode() if labels else None
 
 
 def traceparent_of(value: bytes | None) -> str | None:

@@ -41,6 +41,10 @@ class KeptResult(msgspec.Struct, frozen=True):
     replayable_until: int | None = None
 
 
+LABELS_MAX: Final = 8
+"""How many labels a run may have."""
+
+
 class EarlierWork(msgspec.Struct, frozen=True):
     """Work of an ended run that its partner took and has not finished, as far as is known (R-18).
 
@@ -91,6 +95,8 @@ class Admission(msgspec.Struct, frozen=True):
     ticket: QueueTicket | None = None
     work: "EarlierWork | None" = None
     pool: str = DEFAULT_POOL
+    labels: str | None = None
+    """A JSON object of texts, None for none."""
 
 
 @final

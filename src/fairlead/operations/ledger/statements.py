@@ -12,6 +12,7 @@ from fairlead.domain.runs.states import RunState
 from fairlead.storage.accounts.workspaces import workspace_id_of
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import statements
+from fairlead.storage.runs.listing import labels_of
 
 
 class UnknownRunError(Exception):
@@ -65,6 +66,7 @@ def _describe(row: Mapping[str, Any]) -> dict[str, object]:
     return {
         **row,
         "came": "at once" if row["place"] is None else "queued",
+        "labels": labels_of(row["labels"]),
         "dropped": [] if row["dropped"] is None else json.loads(row["dropped"]),
     }
 

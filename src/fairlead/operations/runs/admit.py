@@ -74,6 +74,8 @@ class RunCommand(msgspec.Struct, frozen=True):
     key: IdempotencyKey | None = None
     base_url: str = ""
     traceparent: str | None = None
+    labels: str | None = None
+    """A JSON object of texts, None for none."""
 
 
 class AdmittedRun(msgspec.Struct, frozen=True):
@@ -107,6 +109,7 @@ class AdmittedRun(msgspec.Struct, frozen=True):
     tries: int = 0
     work: Work | None = None
     api_key_id: str | None = None
+    labels: str | None = None
 
     @property
     def model(self) -> Model:
@@ -252,6 +255,7 @@ class Admitter:
             ticket=ticket,
             work=earlier,
             pool=DEFAULT_POOL if ticket is None else self._pool(run, caller),
+            labels=run.labels,
         )
         try:
             verdict = await self._journal.write(entry)
@@ -297,6 +301,7 @@ class Admitter:
             traceparent=command.traceparent,
             credential=await self._own(caller, plan) if selection.is_byok else None,
             api_key_id=caller.key_id,
+            labels=command.labels,
         )
 
     def _pool(self, run: AdmittedRun, caller: Caller) -> str:

@@ -23,6 +23,7 @@ _ENTRIES: Final = select(
     ledger_entries.c.run_id,
     runs.c.model_id,
     runs.c.key_id,
+    runs.c.labels,
 ).outerjoin(runs, runs.c.id == ledger_entries.c.run_id)
 _NEAR: Final = 1_000
 _CREDITS_MAX: Final = 1_000
@@ -42,6 +43,8 @@ class AccountEntry(msgspec.Struct, frozen=True):
     run_id: str | None
     model_id: str | None
     key_id: str | None
+    labels: str | None = None
+    """A JSON object of texts; None for none."""
 
 
 class CreditLine(msgspec.Struct, frozen=True):
@@ -218,4 +221,5 @@ def _entry(row: Row[*tuple[object, ...]]) -> AccountEntry:
         row.run_id,
         row.model_id,
         row.key_id,
+        row.labels,
     )

@@ -65,4 +65,5 @@ def _lines(archived: ArchivedRun, wanted: WantedLines, names: Mapping[str, str])
                 run_id=run["id"],
                 reason=entry.reason,
                 rate_version=entry.rate_version,
+                labels=run.get("labels"),
             )

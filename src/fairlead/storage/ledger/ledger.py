@@ -44,6 +44,8 @@ class LedgerLine(NamedTuple):
     run_id: str | None
     reason: str
     rate_version: str | None
+    labels: str | None = None
+    """Of the run, a JSON object of texts; None for none."""
 
 
 def entries_of(connection: Connection, workspace_id: str, limit: int) -> list[dict[str, object]]:
@@ -96,7 +98,12 @@ def newest_entry(connection: Connection) -> int:
 def _lines(wanted: WantedLines) -> Select[Any]:
     workspace_id, since, until = wanted
     entry = ledger_entries.c
-    of_run = {"model_id": runs.c.model_id, "key_id": runs.c.key_id, "workspace": workspaces.c.name}
+    of_run = {
+        "model_id": runs.c.model_id,
+        "key_id": runs.c.key_id,
+        "labels": runs.c.labels,
+        "workspace": workspaces.c.name,
+    }
     lines = (
         select(*(of_run[name].label(name) if name in of_run else entry[name] for name in LedgerLine._fields))
         .join(workspaces, workspaces.c.id == entry.workspace_id)

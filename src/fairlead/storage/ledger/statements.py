@@ -43,6 +43,7 @@ _TOLD: Final = (
     runs.c.upstream_status,
     runs.c.caller_left,
     runs.c.dropped,
+    runs.c.labels,
     runs.c.created_at,
     runs.c.claimed_at,
     runs.c.cancel_requested_at,

@@ -154,6 +154,7 @@ INSERT_RUN: Final = Prepared(
         "key_expires_at",
         "forget_at",
         "pool",
+        "labels",
     ),
 )
 INSERT_ENTRY: Final = Prepared(
@@ -303,6 +304,7 @@ def new_run(entry: Admission, state: str, place: int | None) -> _Row:
         entry.created_at,
         *((None, None, None) if key is None else (key.fingerprint, key.expires_at, key.expires_at)),
         entry.pool,
+        entry.labels,
     )
 
 

@@ -4,14 +4,15 @@ A page reads a bounded number of runs, whatever its size. One that stopped befor
 that a filter with few matches is slow in sum but never in a single call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from fairlead.domain.days import first_id
 from fairlead.domain.runs.states import RunState
+from fairlead.storage.db.statements import is_sqlite
 from fairlead.storage.db.tables import api_keys, runs, workspaces
 
 LOOKED_AT: Final = 5_000
@@ -31,6 +32,7 @@ _LISTED: Final = (
     runs.c.place,
     runs.c.created_at,
     runs.c.finished_at,
+    runs.c.labels,
 )
 
 
@@ -46,6 +48,8 @@ class RunFilter(msgspec.Struct, frozen=True):
     model_id: str | None = None
     provider: str | None = None
     key_id: str | None = None
+    labels: Sequence[tuple[str, str]] = ()
+    """Names with their values, all of which a run must have."""
     since: int | None = None
     until: int | None = None
     before: str | None = None
@@ -74,6 +78,7 @@ class ListedRun(msgspec.Struct, frozen=True):
     is_queued: bool
     created_at: int
     finished_at: int | None
+    labels: Mapping[str, str]
 
 
 class RunPage(msgspec.Struct, frozen=True):
@@ -129,7 +134,7 @@ def _of_workspace(
     connection: Connection, workspace_id: str | None, wanted: RunFilter, limit: int
 ) -> tuple[list[ListedRun], str | None]:
     """The runs that pass the filter in one workspace, or in all; and where the search stopped, None at the end."""
-    passes = _conditions(wanted)
+    passes = _conditions(connection, wanted)
     looked_at = LOOKED_AT if passes else limit
     window = select(runs.c.id).order_by(runs.c.id.desc()).limit(looked_at)
     for condition in _bounds(workspace_id, wanted):
@@ -152,7 +157,7 @@ def _of_workspace(
     return found, None if last is None else str(last)
 
 
-def _conditions(wanted: RunFilter) -> list[ColumnElement[bool]]:
+def _conditions(connection: Connection, wanted: RunFilter) -> list[ColumnElement[bool]]:
     """The conditions without an index, which are therefore checked on a bounded number of runs."""
     asked = (
         (runs.c.state, None if wanted.state is None else wanted.state.value),
@@ -161,7 +166,21 @@ def _conditions(wanted: RunFilter) -> list[ColumnElement[bool]]:
         (runs.c.key_id, wanted.key_id),
         (runs.c.key_id, wanted.own_key_id),
     )
-    return [column == value for column, value in asked if value is not None]
+    found = [column == value for column, value in asked if value is not None]
+    # A quotation mark in a text is escaped, so that this is found only as a pair of the object.
+    pairs = (msgspec.json.encode({name: value}).decode()[1:-1] for name, value in wanted.labels)
+    return [*found, *(_has(connection, pair) for pair in pairs)]
+
+
+def _has(connection: Connection, pair: str) -> ColumnElement[bool]:
+    """Whether the labels of a run have a pair; `LIKE` would not tell capitals apart."""
+    find = func.instr if is_sqlite(connection) else func.strpos
+    return find(runs.c.labels, pair) > 0
+
+
+def labels_of(text: str | None) -> dict[str, str]:
+    """The labels of a run, from its column."""
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, str])
 
 
 def _bounds(workspace_id: str | None, wanted: RunFilter) -> list[ColumnElement[bool]]:
@@ -193,4 +212,5 @@ def _listed_run(row: Row[*tuple[object, ...]]) -> ListedRun:
         row.place is not None,
         row.created_at,
         row.finished_at,
+        labels_of(row.labels),
     )
