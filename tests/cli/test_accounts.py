@@ -308,7 +308,7 @@ def test_each_mistake_has_its_error(ran: Ran, arguments: tuple[str, ...], error:
         ("keys", "set", _KEY, "--budget", "none", "--budget-period", "day"),
         ("keys", "set", _KEY, "--organization", "a b"),
         ("workspaces", "change", "lab", "--organization", "o" * 101),
-        ("keys", "set", _KEY, "--budget", "1", "--budget-period", "week"),
+        ("keys", "set", _KEY, "--budget", "1", "--budget-period", "year"),
     ],
     ids=" ".join,
 )

@@ -152,6 +152,7 @@ function KeyForm({ shown, onClose, onDone }: { shown?: Key; onClose: () => void;
               {(control) => (
                 <select {...control} className="input" value={period} onChange={(event) => setPeriod(event.target.value as Period)}>
                   <option value="day">day</option>
+                  <option value="week">week</option>
                   <option value="month">month</option>
                   <option value="total">all time</option>
                 </select>

@@ -21,7 +21,7 @@ const SCOPES: readonly (readonly [Scope, string])[] = [
   ["key", "One key"],
   ["model", "One model"],
 ];
-const PERIODS: readonly Period[] = ["day", "month", "total"];
+const PERIODS: readonly Period[] = ["day", "week", "month", "total"];
 
 /** Limits of spend, and how much of each is used. */
 export function Budgets() {
@@ -67,7 +67,7 @@ export function Budgets() {
                     </div>
                     <progress max={Number(one.limit) || 1} value={Number(one.spent) + Number(one.held)} aria-label={`Spent of the budget of ${nameOf(one)}`} />
                     <p className="small number">
-                      <strong>{roundDollars(one.spent)}</strong> of {dollars(one.limit)} {one.period === "total" ? "in total" : one.period === "day" ? "today" : "this month"}
+                      <strong>{roundDollars(one.spent)}</strong> of {dollars(one.limit)} {one.period === "total" ? "in total" : one.period === "day" ? "today" : `this ${one.period}`}
                       {Number(one.held) > 0 && `, ${roundDollars(one.held)} held`}
                     </p>
                     <p className="small soft">

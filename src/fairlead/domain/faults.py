@@ -101,7 +101,7 @@ class InsufficientCredits(msgspec.Struct, frozen=True):
 
 
 class BudgetExceeded(msgspec.Struct, frozen=True):
-    """A budget does not cover the run in its period (`day`, `month` or `total`); amounts in 10^-8 dollars.
+    """A budget does not cover the run in its period (`day`, `week`, `month` or `total`); amounts in 10^-8 dollars.
 
     `scope` says whose budget: of the workspace, of a team, of the API key or of a model; `subject` which team or model.
     """

@@ -41,6 +41,9 @@ def test_budget_may_be_used_up_exactly_and_never_passed(spent: int, held: int, m
     ("period", "today", "start"),
     [
         (BudgetPeriod.DAY, "2028-02-29", "2028-02-29"),
+        (BudgetPeriod.WEEK, "2028-02-29", "2028-02-28"),
+        (BudgetPeriod.WEEK, "2028-02-28", "2028-02-28"),
+        (BudgetPeriod.WEEK, "2028-01-02", "2027-12-27"),
         (BudgetPeriod.MONTH, "2028-02-29", "2028-02-01"),
         (BudgetPeriod.MONTH, "2028-03-01", "2028-03-01"),
         (BudgetPeriod.TOTAL, "2028-02-29", "0001-01-01"),

@@ -15,7 +15,7 @@ Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PERCENT_MAX)]
 Subject: TypeAlias = Annotated[str, msgspec.Meta(max_length=193)]
 Target: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TARGET_CHARACTERS_MAX)]
 ScopeName: TypeAlias = Literal["workspace", "team", "key", "model"]
-PeriodName: TypeAlias = Literal["day", "month", "total"]
+PeriodName: TypeAlias = Literal["day", "week", "month", "total"]
 KindName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in ChannelKind]})]
 ReasonName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in AlertKind]})]
 

@@ -44,7 +44,7 @@ from fairlead.domain.ledger.money import as_dollars
 
 TIMEOUT_RETRY_SECONDS: Final = 5
 RUNNING_RETRY_SECONDS: Final = 2
-_BUDGET_PERIODS: Final = {"day": "a day", "month": "a month", "total": "in all"}
+_BUDGET_PERIODS: Final = {"day": "a day", "week": "a week", "month": "a month", "total": "in all"}
 
 
 class Kind(enum.Enum):

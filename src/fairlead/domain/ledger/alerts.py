@@ -25,7 +25,7 @@ TARGET_CHARACTERS_MAX: Final = 2048
 _DAYS_NEEDED: Final = 7
 _FACTOR: Final = 3
 _LEAST: Final = UNITS_PER_DOLLAR
-_PERIODS: Final = {"day": "a day", "month": "a month", "total": "in all"}
+_PERIODS: Final = {"day": "a day", "week": "a week", "month": "a month", "total": "in all"}
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _EMAIL: Final = re.compile(rf"[A-Za-z0-9._%+'-]{{1,64}}@(?:{_LABEL}\.)+[A-Za-z]{{2,63}}")
 

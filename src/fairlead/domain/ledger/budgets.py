@@ -1,4 +1,4 @@
-"""What may be spent in a day, a month (UTC) or in all: by a workspace, a team of keys, a key, or on a model."""
+"""What may be spent in a day, a week, a month (UTC) or in all: by a workspace, a team of keys, a key, or on a model."""
 
 import datetime
 import enum
@@ -24,6 +24,8 @@ class BudgetPeriod(enum.StrEnum):
     """The period after which a budget begins again, by the calendar in UTC."""
 
     DAY = "day"
+    WEEK = "week"
+    """From Monday on."""
     MONTH = "month"
     TOTAL = "total"
     """Never."""
@@ -64,6 +66,8 @@ def period_start(period: BudgetPeriod, today: datetime.date) -> datetime.date:
     match period:
         case BudgetPeriod.DAY:
             return today
+        case BudgetPeriod.WEEK:
+            return today - datetime.timedelta(days=today.weekday())
         case BudgetPeriod.MONTH:
             return today.replace(day=1)
         case BudgetPeriod.TOTAL:
