@@ -153,14 +153,37 @@ def test_objects_without_named_members_may_have_any() -> None:
     assert closed == []
 
 
+def test_lists_say_what_they_hold() -> None:
+    """A generator leaves out every type in which a list does not."""
+    unsaid = [
+        part for part in _parts(_DOCUMENT) if part.get("type") == "array" and not {"items", "prefixItems"} & {*part}
+    ]
+    assert unsaid == []
+
+
+def test_types_of_a_generated_client_have_names_of_their_own() -> None:
+    """A class is named by a title, or by its class and member where the member has a list of values."""
+    schemas = _DOCUMENT["components"]["schemas"]
+    titles = [schema.get("title", name) for name, schema in schemas.items()]
+    assert len(titles) == len({*titles})
+    assert [name for name in schemas if "." in name] == []
+    members = {
+        f"{name}{''.join(word.title() for word in member.split('_'))}": schema["properties"][member]
+        for name, schema in schemas.items()
+        for member in schema.get("properties", {})
+    }
+    assert [name for name, member in members.items() if "enum" in member and name in schemas] == []
+
+
 def test_answer_of_any_type_is_bytes() -> None:
-    """A generated client does not read a file as JSON."""
+    """A generated client does not read a file as JSON, and one that knows no `*/*` reads it as bytes."""
     contents = [
         answer["content"] for one in _operations() for answer in one["responses"].values() if "content" in answer
     ]
     answers = [content["*/*"]["schema"] for content in contents if "*/*" in content]
     assert answers
     assert all(schema == {"type": "string", "format": "binary"} for schema in answers)
+    assert all("application/octet-stream" in content for content in contents if "*/*" in content)
 
 
 def test_filter_by_labels_is_one_parameter() -> None:

@@ -12,7 +12,7 @@ import { csvOf, dollarsOf, unitsOf } from "./amounts";
 
 const SpendChart = lazy(() => import("./chart"));
 
-type Row = components["schemas"]["fairlead.api.admin.ledger_documents.UsageShown"];
+type Row = components["schemas"]["AdminUsageShown"];
 type By = "model" | "key" | "workspace";
 
 const RANGES = [7, 30, 90] as const;

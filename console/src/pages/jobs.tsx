@@ -12,7 +12,7 @@ import { textInput } from "../components/form-dialog";
 import { type Column, VirtualList } from "../components/virtual-list";
 import { ago, dateTime, duration, words } from "../format";
 
-type Job = components["schemas"]["fairlead.api.admin.jobs.JobShown"];
+type Job = components["schemas"]["AdminJobShown"];
 
 const STATES = ["parked", "released", "running", "canceling", "succeeded", "failed", "canceled", "expired"] as const;
 const FILTERS = ["state", "deployment", "label"] as const;

@@ -50,7 +50,7 @@ class PromptInfo(TypedDict):
     exec_info: QueueInfo
 
 
-class CloudJobStatus(TypedDict):
+class JobStatusShown(TypedDict):
     """The state of a job."""
 
     id: Uuid

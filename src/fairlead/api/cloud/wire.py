@@ -10,10 +10,10 @@ from starlette.responses import Response
 from fairlead.api.cloud.documents import (
     CloudJob,
     CloudJobListed,
-    CloudJobStatus,
     ExecutionStatus,
     HistoryEntry,
     HistoryV2Entry,
+    JobStatusShown,
     NodeMeta,
     QueueEntry,
     Shown,
@@ -94,9 +94,9 @@ def states_of(statuses: Sequence[str]) -> frozenset[JobState]:
     return frozenset(state for state, status in STATUSES.items() if status in statuses)
 
 
-def job_status(job: Job) -> CloudJobStatus:
+def job_status(job: Job) -> JobStatusShown:
     """The status of a job (C-05)."""
-    status: CloudJobStatus = {
+    status: JobStatusShown = {
         "id": job.public_id,
         "status": STATUSES[job.state],
         "created_at": as_time(job.created_at),

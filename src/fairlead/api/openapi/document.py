@@ -38,7 +38,8 @@ ERRORS: Final[Mapping[int, str]] = MappingProxyType(
 """What each status of an error means, whichever API answers it."""
 Schema = Mapping[str, object]
 _VERSION: Final = "3.1.0"
-_SCHEMAS: Final = "#/components/schemas/{name}"
+_REFERENCE: Final = "#/components/schemas/"
+_SCHEMAS: Final = _REFERENCE + "{name}"
 _CONVERTOR: Final = re.compile(r"\{(\w+):\w+\}")
 _NAME: Final = re.compile(r"\{(\w+)\}")
 _SUMMARY: Final = "A control plane for generative media: a model router with exact books, and a workflow platform."
@@ -57,8 +58,9 @@ _SCHEMES: Final = {
         "description": "The session of a member, `__Host-fairlead_session` by https; changes also need X-CSRF-Token.",
     },
 }
+_OCTETS: Final = "application/octet-stream"
 _BINARY: Final = {"type": "string", "format": "binary"}
-"""Bytes of any type: without a schema, generators read them as JSON."""
+"""Bytes of any type: without a schema, generators read them as JSON, and some read no type but one they know."""
 _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})
 
 
@@ -120,14 +122,14 @@ def openapi_document(served: Served) -> Mapping[str, object]:
     every = apis(served)
     types = list(_types(every))
     schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
-    _open_objects([*schemas, *components.values()])
+    _say_for_generators([*schemas, *components.values()])
     writer = _Writer(served, {id(type_): schema for type_, schema in zip(types, schemas, strict=True)})
     paths: dict[str, dict[str, object]] = {}
     for api in every:
         for route in api.routes:
             for path, operation in writer.operations(api, route):
                 paths.setdefault(path, {})[route.method.lower()] = operation
-    return {
+    document = {
         "openapi": _VERSION,
         "info": {
             "title": "Fairlead",
@@ -146,6 +148,8 @@ def openapi_document(served: Served) -> Mapping[str, object]:
             "securitySchemes": _SCHEMES,
         },
     }
+    names = {name: _own_name(name) for name in components if "." in name}
+    return {part: _rename(written, names) for part, written in document.items()}
 
 
 def _types(every: Sequence[Api]) -> Iterator[object]:
@@ -161,16 +165,46 @@ def _types(every: Sequence[Api]) -> Iterator[object]:
     yield from (header.type for header in HEADERS.values())
 
 
-def _open_objects(schemas: list[Any]) -> None:
-    """Say of objects without named members that they may have any: some generators take that for none at all."""
+def _say_for_generators(schemas: list[Any]) -> None:
+    """Say of objects without named members that they may have any, and of lists that they may have anything.
+
+    Some generators take such an object for one that is always empty, and leave out what has such a list.
+    """
     for schema in schemas:
         if isinstance(schema, list):
-            _open_objects(schema)
+            _say_for_generators(schema)
         elif isinstance(schema, dict):
             types = schema.get("type", ())
-            if "object" in ([types] if isinstance(types, str) else types) and "properties" not in schema:
+            kinds = [types] if isinstance(types, str) else types
+            if "object" in kinds and "properties" not in schema:
                 schema.setdefault("additionalProperties", True)
-            _open_objects(list(schema.values()))
+            if "array" in kinds and "prefixItems" not in schema:
+                schema.setdefault("items", {})
+            _say_for_generators(list(schema.values()))
+
+
+def _own_name(component: str) -> str:
+    """What a type is called of which several APIs have one: after its API, as in `AdminJobShown`."""
+    api, *_, name = component.removeprefix("fairlead.api.").split(".")
+    return api.title() + name
+
+
+def _rename(part: object, names: Mapping[str, str]) -> object:
+    """The part of a document with its components under other names, also in references and titles."""
+    match part:
+        case Mapping():
+            renamed = {names.get(key, key): _rename(inner, names) for key, inner in part.items()}
+            for name in renamed.keys() & {*names.values()}:
+                if isinstance(schema := renamed[name], dict):
+                    schema["title"] = name
+            return renamed
+        case list() | tuple():
+            return [_rename(inner, names) for inner in part]
+        case str() if part.startswith(_REFERENCE):
+            name = part.removeprefix(_REFERENCE)
+            return _REFERENCE + names.get(name, name)
+        case _:
+            return part
 
 
 class _Writer:
@@ -234,9 +268,9 @@ class _Writer:
         if answer.type is Nothing:
             return written
         schema = self._schemas[id(answer.type)]
-        content = {
-            media_type: {"schema": _BINARY if media_type == ANYTHING else schema} for media_type in answer.media_types
-        }
+        content = {media_type: {"schema": schema} for media_type in answer.media_types if media_type != ANYTHING}
+        if ANYTHING in answer.media_types:
+            content |= {media_type: {"schema": _BINARY} for media_type in (_OCTETS, ANYTHING)}
         return {**written, "content": content}
 
     def _header(self, name: str) -> tuple[str, Mapping[str, object]]:
