@@ -189,7 +189,7 @@ def test_wrong_method_on_assets_is_405(visitor: JobsCaller) -> None:
     """Whether there are bytes is asked with HEAD alone."""
     response = visitor.ask("GET", f"{_ASSETS}/by-hash/{_UNKNOWN}")
     assert refusal_of(response) == (405, "method_not_allowed")
-    assert visitor.ask("HEAD", f"{_ASSETS}/by-hash/none").status_code == 422
+    assert visitor.ask("HEAD", f"{_ASSETS}/by-hash/none").status_code == 404
     assert refusal_of(visitor.ask("GET", f"{_ASSETS}/..")) == (404, "not_found")
 
 

@@ -132,9 +132,9 @@ class AssetHandlers(msgspec.Struct, frozen=True):
         return self._answer_added(request, await self.assets.add_known(caller, digest, new))
 
     async def seek_hash(self, request: Request) -> Response:
-        """`HEAD /assets/by-hash/{hash}`: whether the workspace has such bytes."""
-        caller = caller_of(request)
-        if not await self.assets.knows(caller, digest_of(request.path_params["hash"], "The hash")):
+        """`HEAD /assets/by-hash/{hash}`: whether the workspace has such bytes; nobody has any of a malformed hash."""
+        caller, digest = caller_of(request), read_hash(request.path_params["hash"])
+        if digest is None or not await self.assets.knows(caller, digest):
             raise AssetFaultError(BlobNotFound())
         return Response(headers=_UNCACHED)
 

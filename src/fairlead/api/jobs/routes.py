@@ -139,7 +139,6 @@ ROUTES: Final = (
         AssetHandlers.seek_hash,
         "Ask whether the workspace has some bytes",
         {200: Answer("It has.")},
-        (422,),
         access=Access.OPENED,
     ),
     Route(
