@@ -14,7 +14,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from servers import Server, serving
+from servers import Server, serving, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +169,23 @@ def test_refusal_by_the_partner_is_free_and_says_why(server: Server) -> None:
     assert response.headers["x-service-error-type"] == "invalid_input"
     assert response.headers["x-service-upstream-status"] == str(response.status_code)
     assert server.charges(response.headers["x-service-request-id"]) == []
+
+
+@pytest.mark.req("R-35")
+def test_local_run_under_way_can_be_cancelled(server: Server) -> None:
+    """A call without a handle ends as cancelled while the partner is busy with it, and costs nothing."""
+    path = "/v2/models/local/procedural-image-1/requests"
+    large = {"prompt": "a harbour in a storm", "width": 2048, "height": 2048}
+    *others, last = (server.client.post(path, json={**large, "seed": seed}).json()["request_id"] for seed in range(4))
+    wait_until(lambda: _status(server, path, last)["status"] == "IN_PROGRESS", "the last run to be under way")
+    assert server.client.put(f"{path}/{last}/cancel").status_code == 202
+    wait_until(lambda: _status(server, path, last)["status"] == "COMPLETED", "the run to end")
+    assert _status(server, path, last)["error_type"] == "cancelled"
+    assert server.charges(last) == []
+    wait_until(lambda: all(_status(server, path, id_)["status"] == "COMPLETED" for id_ in others), "the others to end")
+    assert [len(server.charges(id_)) for id_ in others] == [1] * 3
+
+
+def _status(server: Server, path: str, id_: str) -> dict[str, Any]:
+    told: dict[str, Any] = server.client.get(f"{path}/{id_}/status").json()
+    return told

@@ -87,6 +87,12 @@ protocol = "sync-json"
 path = "/now"
 require = ["/data"]
 
+[calls.free]
+protocol = "sync-json"
+path = "/now"
+require = ["/data"]
+free_when_left = true
+
 [calls.bytes]
 protocol = "sync-bytes"
 path = "/bytes"

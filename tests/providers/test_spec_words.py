@@ -48,6 +48,7 @@ form = { files = [{ name = "image[]", at = "/image/*" }] }
 headers = { X-Extra = "1" }
 accept = "image/png"
 in_array = true
+free_when_left = true
 
 [calls.later]
 protocol = "submit-and-poll"
@@ -122,6 +123,7 @@ def test_every_word_of_a_call_is_read(odd: Provider) -> None:
     assert later.polling.pending_status == {202}
     assert later.polling.retried_status == {404}
     assert later.polling.cancelled == {"stopped"}
+    assert (edit.is_free_when_left, later.is_free_when_left) == (True, False)
     assert (edit.cancel, later.cancel) == (None, Asking("PUT", "{status}/stop?now={model}", '{"stop":"{id}"}'))
 
 
@@ -245,6 +247,12 @@ def test_partner_may_name_its_own_address() -> None:
         ("{model}/edit", "{handle}/edit", "/v1/{handle}", "nothing stands for 'handle'"),
         ('scheme = "jwt"', 'scheme = "tc3"', "[auth]", "'service' belongs to the scheme tc3"),
         ('scheme = "jwt"', 'scheme = "jwt"\nservice = "ai3d"', "service = ", "'service' belongs to the scheme tc3"),
+        (
+            'protocol = "submit-and-poll"',
+            'protocol = "submit-and-poll"\nfree_when_left = true',
+            "free_when_left",
+            "goes on",
+        ),
         ("in_array = true", 'in_path = ["voice"]', "in_path = ", "that 'path' has in braces"),
         ("in_array = true", 'in_path = ["model"]', "in_path = ", "{model} is not one"),
         ("in_array = true", 'in_query = ["output format"]', "in_query = ", "matching regex"),

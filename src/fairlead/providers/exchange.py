@@ -135,6 +135,11 @@ class Exchange:
         found = self._call(provider, call)
         return found is not None and found.cancel is not None
 
+    def may_leave(self, provider: str, call: str) -> bool:
+        """Whether closing the connection of a call ends its work and costs nothing (R-35)."""
+        found = self._call(provider, call)
+        return found is not None and found.is_free_when_left
+
     def _call(self, provider: str, call: str) -> Call | None:
         found = self.providers.get(provider)
         return None if found is None else found.calls.get(call)

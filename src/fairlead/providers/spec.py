@@ -146,7 +146,8 @@ class Call(msgspec.Struct, frozen=True):
     The parts in `optional` may be missing there: the work is then asked about without them (`Asking.otherwise`). `told`
     are figures for prices by name, kept with the handle: the answer to a submit or to a poll may have them.
     `in_path` and `in_query` are top-level fields of a body that the partner takes in the address instead: as parts of
-    the path, and as parameters behind it. `cancel` asks the partner to stop submitted work, where it can (R-35).
+    the path, and as parameters behind it. `cancel` asks the partner to stop submitted work, where it can (R-35). A call
+    that `is_free_when_left` costs nothing where its connection is closed before the answer.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Call(msgspec.Struct, frozen=True):
     told: Mapping[str, Pointer] = msgspec.field(default_factory=dict)
     in_path: tuple[str, ...] = ()
     in_query: tuple[str, ...] = ()
+    is_free_when_left: bool = False
 
 
 class Retry(msgspec.Struct, frozen=True):

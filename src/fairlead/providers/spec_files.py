@@ -133,6 +133,7 @@ class _CallFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     headers: dict[_HeaderName, _HeaderText] = {}
     form: _FormFile | None = None
     in_array: bool = False
+    free_when_left: bool = False
     in_path: list[_Name] = []
     in_query: list[_Name] = []
     accept: _HeaderText | None = None
@@ -261,6 +262,8 @@ def _call_problems(call: _CallFile) -> list[Problem]:
         found.append(([], f"{call.protocol} has neither 'handle' nor 'poll'"))
     if not polls and call.cancel is not None:
         found.append((["cancel"], f"{call.protocol} has ended with its answer, and there is nothing to cancel"))
+    if polls and call.free_when_left:
+        found.append((["free_when_left"], "submit-and-poll goes on without a connection; 'cancel' stops it"))
     if not all(_is_part(name, place) for name, place in handle.items()):
         found.append((["handle"], "a handle's parts have names of lower-case letters, and are pointers such as /id"))
     if not all(_is_part(name, place) and name not in handle for name, place in call.told.items()):
@@ -393,6 +396,7 @@ def _call(name: str, read: _CallFile) -> Call:
         accept=read.accept,
         optional=frozenset(_optional(read.poll)),
         told={told: parse_pointer(text) for told, text in read.told.items()},
+        is_free_when_left=read.free_when_left,
     )
 
 

@@ -18,6 +18,10 @@ _RUNNING: Final = reply_json({"state": "running"})
 _STOPPED: Final = reply_json({"state": "stopped"})
 _DONE: Final = reply(200, b'{"state":"done"}')
 _CANCELLED: Final = {"status": "COMPLETED", "error_type": "cancelled"}
+_STOPPING: Final = {
+    "status": "IN_PROGRESS",
+    "detail": "It was asked to stop. It ends when its provider stops or completes it, and what completes is charged.",
+}
 
 
 def _is_requested(response: httpx.Response, request_id: str) -> None:
@@ -114,7 +118,7 @@ def test_cancel_is_passed_on_to_the_partner(client: Client, partner: FakePartner
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     _is_requested(client.cancel(request_id, _BRAKE), request_id)
     wait_until(lambda: partner.requests("/brake/t1/stop", "POST"), "the request is passed on")
-    assert client.stands(request_id, _BRAKE) == {"status": "IN_PROGRESS"}
+    assert client.stands(request_id, _BRAKE) == _STOPPING
     assert client.collect(request_id, _BRAKE).status_code == 202
     partner.script("/brake/t1", _STOPPED)
     assert client.wait_for_completion(request_id, _BRAKE) == _CANCELLED
@@ -148,7 +152,7 @@ def test_partner_that_cannot_stop_finishes_its_work(client: Client, partner: Fak
     wait_until(lambda: partner.requests("/tasks/t-1"), "the partner has the work")
     for _ in range(2):
         _is_requested(client.cancel(request_id, "fake/task-1"), request_id)
-    assert client.stands(request_id, "fake/task-1") == {"status": "IN_PROGRESS"}
+    assert client.stands(request_id, "fake/task-1") == _STOPPING
     partner.script("/tasks/t-1", _DONE)
     assert client.wait_for_completion(request_id, "fake/task-1") == {"status": "COMPLETED"}
     assert client.charges(request_id) == ["0.01"]

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from conftest import Run
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Cancelled, RequestNotFound, ServiceUnavailable
+from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunWithdrawn
 from operations.queueing import claim, enqueue, gate_of, make_run
 from operations.runs.test_collect import refusal_of
-from operations.servers import CENT, DOLLAR, WEEK_MS, Partner, Server
+from operations.servers import CENT, DOLLAR, WEEK_MS, Partner, Server, leg_text, model_text
 from storage.bookings import Books
 from storage.queued_runs import run_id
 from waiting import until
@@ -71,6 +73,45 @@ def test_cancelling_a_run_under_way_notes_a_request(
     assert (books.state(FIRST)["state"], books.state(FIRST)["charge"]) == ("succeeded", 10 * CENT)
     assert not run(server.canceller.cancel(caller, MODEL, FIRST))
     assert server.observations_of(RunWithdrawn) == []
+
+
+def test_call_that_is_free_without_its_connection_is_left(
+    server: Server, caller: Caller, partner: Partner, folder: Path, books: Books, run: Run
+) -> None:
+    """The run ends as cancelled while the partner still works, costs nothing, and the next one is served."""
+    (folder / "plain-now.toml").write_text(model_text("plain-now", "plain", "free", more=leg_text("spare")))
+    server.catalog.reload()
+    run(enqueue(server, caller))
+    gate = gate_of(partner)
+    execution = run(server.queue.claim(FIRST, caller.workspace_id))
+    assert execution is not None
+    run(until(lambda: partner.calls == ["POST /now"]))
+    assert run(server.canceller.cancel(caller, MODEL, FIRST))
+    run(until(execution.task.done))
+    row = books.state(FIRST)
+    assert (row["state"], row["reason"], row["charge"]) == ("failed", "cancelled", 0)
+    assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
+    gate.set()
+    assert isinstance(run(server.answer(caller, "plain-now")).outcome, Completed)
+    assert partner.calls == ["POST /now", "POST /now"]
+
+
+def test_server_that_stops_leaves_such_a_call_to_the_next(
+    server: Server, caller: Caller, partner: Partner, folder: Path, books: Books, run: Run
+) -> None:
+    """Nobody has cancelled it: the run is not ended, and is taken over."""
+    (folder / "plain-now.toml").write_text(model_text("plain-now", "plain", "free"))
+    server.catalog.reload()
+    run(enqueue(server, caller))
+    gate = gate_of(partner)
+    execution = run(server.queue.claim(FIRST, caller.workspace_id))
+    assert execution is not None
+    run(until(lambda: partner.calls == ["POST /now"]))
+    run(server.executor.drain(0))
+    run(until(execution.task.done))
+    assert execution.task.cancelled()
+    assert books.state(FIRST)["state"] == "dispatched"
+    gate.set()
 
 
 def test_cancel_request_reaches_the_server_that_works_on_the_run(

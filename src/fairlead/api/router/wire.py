@@ -166,8 +166,9 @@ def _cents(amount: int) -> float:
 class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status of a queued run (R-33): `queue_position` is 0 outside the queue, `error_type` only where it failed.
 
-    `detail`, which is ours, says why a run waits that its provider could not take yet (docs/queue.md). `logs` is what
-    clients of another service read, and always null: providers' logs are not kept.
+    `detail`, which is ours, says why a run waits that its provider could not take yet, and of one under way that it was
+    asked to stop (docs/queue.md). `logs` is what clients of another service read, and always null: providers' logs are
+    not kept.
     """
 
     request_id: str
@@ -214,8 +215,15 @@ def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
         queue_position=found.position or 0,
         logs=None,
         error_type=found.error_type,
-        detail=None if found.tried_again_at is None else _waiting(found.waits_for, found.tried_again_at),
+        detail=_detail(found),
     )
+
+
+def _detail(found: RequestStatus) -> str | None:
+    """Why a run waits, or goes on although it was cancelled."""
+    if found.is_cancelling:
+        return "It was asked to stop. It ends when its provider stops or completes it, and what completes is charged."
+    return None if found.tried_again_at is None else _waiting(found.waits_for, found.tried_again_at)
 
 
 def _waiting(provider: str | None, until: int) -> str:

@@ -30,7 +30,8 @@ class RequestStatus(msgspec.Struct, frozen=True):
     """The status of a queued run, and the seconds after which to ask again.
 
     `position` is how many runs are ahead of it, only while it waits. One that `waits_for` a provider, which could not
-    take it yet, is tried again at `tried_again_at` (ms) at the earliest. `error_type` is the bucket with which
+    take it yet, is tried again at `tried_again_at` (ms) at the earliest. One that `is_cancelling` is under way and was
+    asked to stop. `error_type` is the bucket with which
     collecting fails, only if it does: the run failed, or its result was lost.
     """
 
@@ -42,6 +43,7 @@ class RequestStatus(msgspec.Struct, frozen=True):
     error_type: str | None = None
     waits_for: str | None = None
     tried_again_at: int | None = None
+    is_cancelling: bool = False
 
 
 class Collector(msgspec.Struct, frozen=True):
@@ -99,8 +101,9 @@ class Collector(msgspec.Struct, frozen=True):
                 self._refuse_expired(found)
                 wait = 1
         error_type = _error_type(found)
+        is_cancelling = status is QueueStatus.IN_PROGRESS and found.cancel_requested_at is not None
         return RequestStatus(
-            found.run_id, found.model_id, status, wait, found.position, error_type, waits_for, again_at
+            found.run_id, found.model_id, status, wait, found.position, error_type, waits_for, again_at, is_cancelling
         )
 
     def _refuse_expired(self, found: QueuedRun) -> None:

@@ -75,7 +75,7 @@ class Cancellation(msgspec.Struct, eq=False):
     """A caller's request to stop a run (R-35), passed on to the partner as soon as it has the work."""
 
     is_requested: bool = False
-    _pass_on: Callable[[], None] | None = None
+    _pass_on: Callable[[], object] | None = None
     _tries: int = 0
 
     def request(self) -> None:
@@ -85,7 +85,7 @@ class Cancellation(msgspec.Struct, eq=False):
             self._tries += 1
             self._pass_on()
 
-    def set_pass_on(self, pass_on: Callable[[], None]) -> None:
+    def set_pass_on(self, pass_on: Callable[[], object]) -> None:
         """Set the function that passes the request on."""
         self._pass_on = pass_on
         if self.is_requested:
@@ -197,8 +197,10 @@ class Dispatcher:
         order = Order(provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
         if work is None:
             tell_again = partial(self._note_repeat, context, provider)
-            reading = await self._attempts.send(order, tell_again)
-            if run.is_taken_over and isinstance(reading, Failed):
+            may_leave = run.is_queued and self._exchange.may_leave(provider, plan.call)
+            send = partial(self._send_or_leave, context) if may_leave else self._attempts.send
+            reading = await send(order, tell_again)
+            if run.is_taken_over and isinstance(reading, Failed) and not isinstance(reading.fault, Cancelled):
                 reading = await self._send_again(order, tell_again, reading)
             if not isinstance(reading, Accepted):
                 if isinstance(reading, Failed):
@@ -215,6 +217,22 @@ class Dispatcher:
         if isinstance(outcome, Failed):
             self._note_words(context, provider, outcome)
         return outcome if context.cancellation.is_requested else _as_provider_stop(outcome)
+
+    async def _send_or_leave(
+        self, context: _RunContext, order: Order, tell_again: Callable[[int, float], None]
+    ) -> Outcome | Accepted:
+        """Send an order that costs nothing without its connection, which is closed when the run is to be cancelled."""
+        sending = asyncio.ensure_future(self._attempts.send(order, tell_again))
+        context.cancellation.set_pass_on(sending.cancel)
+        try:
+            return await sending
+        except asyncio.CancelledError:
+            waiting = asyncio.current_task()
+            if waiting is None or waiting.cancelling():  # this server stops
+                raise
+            return Failed(Cancelled(), None, Reached.ACCEPTED)
+        finally:
+            context.cancellation.forget_partner()
 
     async def _send_again(
         self, order: Order, tell_again: Callable[[int, float], None], failed: Failed

@@ -25,6 +25,7 @@ _ONE: Final = PreparedQuery(
         runs.c.result_size,
         runs.c.provider,
         runs.c.not_before,
+        runs.c.cancel_requested_at,
     ).where(
         runs.c.id == bindparam("run"),
         runs.c.workspace_id == bindparam("workspace"),
@@ -101,6 +102,7 @@ class QueuedRun(msgspec.Struct, frozen=True):
     claims: Sequence[int] = ()
     provider: str = ""
     not_before: int = 0
+    cancel_requested_at: int | None = None
 
 
 def queued_run(connection: Connection, workspace_id: str, run_id: str) -> QueuedRun | None:
@@ -108,7 +110,10 @@ def queued_run(connection: Connection, workspace_id: str, run_id: str) -> Queued
     rows = _ONE.run(connection, (run_id, workspace_id))
     if not rows:
         return None
-    model_id, name, place, created_at, claimed_at, finished_at, fault, kept_until, blob, size, provider, until = rows[0]
+    (
+        model_id, name, place, created_at, claimed_at, finished_at, fault, kept_until, blob, size, provider, until,
+        cancelled_at,
+    ) = rows[0]  # fmt: skip
     state = RunState(name)
     position: int | None = None
     claims: Sequence[int] = ()
@@ -117,7 +122,7 @@ def queued_run(connection: Connection, workspace_id: str, run_id: str) -> Queued
         claims = sorted(connection.execute(_CLAIMS, {"workspace": workspace_id}).scalars())
     return QueuedRun(
         run_id, model_id, state, position, created_at, claimed_at, finished_at, fault, kept_until, blob, size, claims,
-        provider, until if state is RunState.PARKED else 0,
+        provider, until if state is RunState.PARKED else 0, cancelled_at,
     )  # fmt: skip
 
 
