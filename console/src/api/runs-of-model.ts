@@ -37,7 +37,7 @@ export function useEstimate(id: string, body: Body) {
 export type WorkState =
   | { kind: "idle" }
   | { kind: "running"; since: number; isWaiting: boolean }
-  | { kind: "queued"; since: number; id: string; position: number; isBegun: boolean }
+  | { kind: "queued"; since: number; id: string; position: number; isBegun: boolean; detail: string | null }
   | { kind: "done"; entry: Entry }
   | { kind: "failed"; fault: Fault };
 
@@ -82,7 +82,7 @@ export function useWork(model: string, modality: string | null, owner: string, w
         const id: string = submitted.request_id;
         let status = submitted;
         while (status.status !== "COMPLETED") {
-          setState({ kind: "queued", since, id, position: status.queue_position, isBegun: status.status === "IN_PROGRESS" });
+          setState({ kind: "queued", since, id, position: status.queue_position, isBegun: status.status === "IN_PROGRESS", detail: status.detail ?? null });
           await new Promise((resolve) => setTimeout(resolve, POLL_MILLISECONDS));
           status = await askPatiently(`${path}/requests/${id}/status`);
         }

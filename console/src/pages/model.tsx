@@ -197,6 +197,7 @@ function WorkView({ work, shown, modality }: { work: Work; shown: Entry | null; 
               </Button>
             )}
           </div>
+          {state.kind === "queued" && state.detail && <p className="small">{state.detail}</p>}
           {state.kind === "queued" && (
             <p className="soft small">
               It continues if you leave. <Link href={`/runs/${state.id}`}>Open this run</Link> to follow it.
