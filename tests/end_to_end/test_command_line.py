@@ -277,7 +277,8 @@ def test_workspace_is_created_changed_and_paid(used: Server, ran: Command, *, as
     assert [step.status for step in (made, paid, corrected, changed, key)] == [0] * 5
     if as_json:
         assert made.document == {"id": made.document["id"], "name": name, "billing": "prepaid"}
-        assert (paid.document, corrected.document["balance"]) == ({"workspace": name, "balance": "12.5"}, "10")
+        booked = {"workspace": name, "balance": "12.5", "is_new": True}
+        assert (paid.document, corrected.document["balance"]) == (booked, "10")
         secret = key.document["key"]
     else:
         assert made.out.startswith(f"Made the prepaid workspace {name} (")
