@@ -13,11 +13,10 @@ type Price = components["schemas"]["PriceShown"];
 const COLUMNS: readonly Column<Price>[] = [
   { title: "Model", width: "minmax(140px, 2fr)", cell: (one) => <Link href={`/models/${one.model}`}>{one.model}</Link> },
   { title: "Provider", width: "minmax(80px, 1fr)", isWideOnly: true, cell: (one) => one.provider },
-  { title: "List price in dollars", width: "minmax(140px, 2.4fr)", cell: (one) => <span title={one.prices.join("; ")}>{one.prices.join("; ")}</span> },
+  { title: "List price in dollars", width: "minmax(140px, 2.4fr)", cell: (one) => <span title={one.prices.join("; ")}><CautionTags cautions={one.cautions} /> {one.prices.join("; ")}</span> },
   { title: "Markup", width: "80px", isEnd: true, isWideOnly: true, cell: (one) => `${one.markup} %` },
   { title: "From", width: "100px", isWideOnly: true, cell: (one) => date(one.effective) },
   { title: "Checked", width: "100px", isWideOnly: true, cell: (one) => <span title={one.source ?? undefined}>{date(one.checked)}</span> },
-  { title: "Cautions", width: "minmax(80px, 1fr)", cell: (one) => <CautionTags cautions={one.cautions} /> },
 ];
 
 /** The prices of every model at every provider, with their sources. */
