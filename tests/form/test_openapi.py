@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import jsonschema_rs
 import pytest
 import schemathesis
 
@@ -173,6 +174,21 @@ def test_types_of_a_generated_client_have_names_of_their_own() -> None:
         for member in schema.get("properties", {})
     }
     assert [name for name, member in members.items() if "enum" in member and name in schemas] == []
+
+
+def test_every_body_and_answer_in_json_has_an_example_that_fits_it() -> None:
+    """The example is valid under its own schema; only what may be any value has none."""
+    bodies = [one["requestBody"] for one in _operations() if "requestBody" in one]
+    answers = [answer for one in _operations() for answer in one["responses"].values()]
+    every = [*bodies, *answers, *_DOCUMENT["components"]["responses"].values()]
+    contents = [content for one in every for content in one.get("content", {}).values()]
+    bare = [one["schema"] for one in contents if "example" not in one and "type" in one["schema"]]
+    assert [schema for schema in bare if schema.get("format") != "binary" and schema["type"] != "string"] == []
+    shown = [one for one in contents if "example" in one]
+    assert len(shown) > len(bare)
+    for one in shown:
+        whole = {**one["schema"], "components": _DOCUMENT["components"]}
+        jsonschema_rs.Draft202012Validator(whole).validate(one["example"])
 
 
 def test_answer_of_any_type_is_bytes() -> None:

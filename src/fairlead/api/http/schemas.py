@@ -42,7 +42,17 @@ Node: TypeAlias = Annotated[
     ),
 ]
 """A node of a workflow: its class, and its inputs, each a constant or a link to an output of another node."""
-Workflow: TypeAlias = dict[str, Node]
+Workflow: TypeAlias = Annotated[
+    dict[str, Node],
+    msgspec.Meta(
+        examples=[
+            {
+                "1": {"class_type": "LoadImage", "inputs": {"image": "photo.png"}},
+                "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "evening"}},
+            }
+        ]
+    ),
+]
 """A graph of nodes by their ids, in the API format."""
 AnyObject: TypeAlias = Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
 """An object that is passed on unchanged."""

@@ -10,6 +10,7 @@ import msgspec
 from fairlead.api import routes as service
 from fairlead.api.admin.api import API as ADMIN_API
 from fairlead.api.http.route import ANYTHING, JSON, Access, Answer, Api, Nothing, Parameter, Route
+from fairlead.api.openapi.examples import example_of
 from fairlead.api.openapi.handlers import Served
 from fairlead.api.registry.api import registry_api
 from fairlead.api.router import routes as router
@@ -123,7 +124,7 @@ def openapi_document(served: Served) -> Mapping[str, object]:
     types = list(_types(every))
     schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
     _say_for_generators([*schemas, *components.values()])
-    writer = _Writer(served, {id(type_): schema for type_, schema in zip(types, schemas, strict=True)})
+    writer = _Writer(served, {id(type_): schema for type_, schema in zip(types, schemas, strict=True)}, components)
     paths: dict[str, dict[str, object]] = {}
     for api in every:
         for route in api.routes:
@@ -210,9 +211,10 @@ def _rename(part: object, names: Mapping[str, str]) -> object:
 class _Writer:
     """Writes the parts of a document, with the schemas that the types were given."""
 
-    def __init__(self, served: Served, schemas: Mapping[int, Schema]) -> None:
+    def __init__(self, served: Served, schemas: Mapping[int, Schema], components: Schema) -> None:
         self._served = served
         self._schemas = schemas
+        self._components = components
 
     def operations(self, api: Api, route: Route) -> Iterator[tuple[str, Mapping[str, object]]]:
         """A route as the document has it, at each of its paths."""
@@ -230,7 +232,7 @@ class _Writer:
         if parameters := [*named, *route.parameters]:
             written["parameters"] = [self._parameter(parameter) for parameter in parameters]
         if (body := route.body) is not None:
-            content = {body.media_type: {"schema": self._schemas[id(body.type)]}}
+            content = {body.media_type: self._content(self._schemas[id(body.type)])}
             written["requestBody"] = {"required": body.is_required, "content": content}
         return {**written, "responses": self._responses(api, route), "security": self._security(route.access)}
 
@@ -268,10 +270,17 @@ class _Writer:
         if answer.type is Nothing:
             return written
         schema = self._schemas[id(answer.type)]
-        content = {media_type: {"schema": schema} for media_type in answer.media_types if media_type != ANYTHING}
+        shown = self._content(schema)
+        content = {media_type: shown for media_type in answer.media_types if media_type != ANYTHING}
         if ANYTHING in answer.media_types:
             content |= {media_type: {"schema": _BINARY} for media_type in (_OCTETS, ANYTHING)}
         return {**written, "content": content}
+
+    def _content(self, schema: Schema) -> Schema:
+        """A schema with an example; without one where anything or nothing but bytes fits it."""
+        shown = example_of(schema, self._components)
+        is_shown = shown is not None and schema.get("format") != "binary"
+        return {"schema": schema, "example": shown} if is_shown else {"schema": schema}
 
     def _header(self, name: str) -> tuple[str, Mapping[str, object]]:
         """A header by its name on the wire. One that always comes cannot be a reference, and is written out."""

@@ -70,7 +70,7 @@ _LABELS: Final = Parameter(
 _WEBHOOK: Final = Parameter("webhook_url", "Where to post to when the run has ended.", Link)
 _PRICES: Final = Parameter("prices", "Whether prices are to be told, in words and with the operator's markup.", bool)
 _DATE: Final = "in UTC, as YYYY-MM-DD."
-_INPUT: Final = Body(AnyObject)
+_INPUT: Final = Body(Annotated[AnyObject, msgspec.Meta(examples=[{"prompt": "a lighthouse at dusk"}])])
 _IN_QUEUE: Final = (404, 410)
 # The answers to a run that failed: the partner, the money and the queue each have reasons of their own.
 _ENDS: Final = (400, 402, 409, 422, 500, 502, 503, 504)
