@@ -87,6 +87,31 @@ def _answered_samples() -> Iterator[tuple[str, Sample, Leg, Completed]]:
                         yield name, sample, leg, reading
 
 
+_BY_FORM: Final = [
+    model for model in _CATALOG.models.values() if {one.name for one in model.operations} == {"respond", "run"}
+]
+_CHAT_LIMIT: Final = {"openai": "max_completion_tokens", "byteplus": "max_tokens"}
+_LONG: Final = 400_000
+
+
+@pytest.mark.req("R-28")
+@for_each("model", [pytest.param(model, id=model.id) for model in _BY_FORM])
+def test_both_forms_of_a_text_model_cost_the_same(model: Model) -> None:
+    """The same tokens cost the same by either form of body and answer: cached, in a long context, and as held."""
+    chat = {"prompt_tokens": 300_000, "completion_tokens": 500, "prompt_tokens_details": {"cached_tokens": 1000}}
+    response = {"input_tokens": 300_000, "output_tokens": 500, "input_tokens_details": {"cached_tokens": 1000}}
+    by_form: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"messages": [{"role": "user", "content": "?"}], _CHAT_LIMIT[model.provider]: 600}, chat),
+        ({"input": "?", "max_output_tokens": 600}, response),
+    ]
+    defaults = {} if model.input_schema is None else model.input_schema.defaults
+    card = model.native.rate_cards[0]
+    held = [quote(card, Pricing(body, defaults, _LONG, model.operation(body).name)) for body, _ in by_form]
+    charged = [charge(one, Report({"usage": usage})).amount for one, (_, usage) in zip(held, by_form, strict=True)]
+    assert held[0].amount == held[1].amount
+    assert charged[0] == charged[1] > 0
+
+
 def test_every_case_of_the_language_is_recorded() -> None:
     """Caches and their lifetimes, tiers, contexts, tools, modalities, reported costs, and several outputs."""
     found = {path.stem for path in _FOLDER.glob("*.json")}
