@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import retry_headers
-from fairlead_partners.simulator.chat import completion
+from fairlead_partners.simulator.chat import ANSWER, completion, tokens
 from fairlead_partners.simulator.media import clip, picture
 from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
@@ -204,6 +204,37 @@ def _chat(call: Call) -> Reply:
     return json_reply(200, answer)
 
 
+def _respond(call: Call) -> Reply:
+    body = call.json()
+    model = checks.text(body, "model", 200, required=True)
+    checks.present(body, "input")
+    if call.has("refused"):
+        raise Problem("refused")
+    if call.has("failed"):
+        raise Problem("failed")
+    is_filtered, given = call.has("refused-output"), tokens(body["input"])
+    part = {"type": "output_text", "text": "" if is_filtered else ANSWER, "annotations": []}
+    message = {"id": "msg_" + _request_id(), "type": "message", "role": "assistant", "content": [part]}
+    made = tokens(part["text"])
+    answer = {
+        "id": "resp_" + _request_id(),
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": model,
+        "status": "incomplete" if is_filtered else "completed",
+        "incomplete_details": {"reason": "content_filter"} if is_filtered else None,
+        "error": None,
+        "output": [message | {"status": "incomplete" if is_filtered else "completed"}],
+        "usage": {
+            "input_tokens": given,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": made,
+            "total_tokens": given + made,
+        },
+    }
+    return json_reply(200, answer)
+
+
 VENDOR = Vendor(
     name="byteplus",
     routes=(
@@ -212,6 +243,7 @@ VENDOR = Vendor(
         Route("GET", "/api/v3/contents/generations/tasks/{id}", _query),
         Route("DELETE", "/api/v3/contents/generations/tasks/{id}", _cancel),
         Route("POST", "/api/v3/chat/completions", _chat),
+        Route("POST", "/api/v3/responses", _respond),
     ),
     authorize=keys.bearer,
     problem=_problem,
