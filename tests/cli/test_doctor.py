@@ -1,6 +1,7 @@
 """What `fairlead doctor` says of engine hosts, and with the metrics of pools for which nobody works (M-05)."""
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -82,8 +83,12 @@ def test_doctor_names_rate_cards_that_are_to_be_checked(tmp_path: Path) -> None:
     told = json.loads(CliRunner().invoke(commands, words, env=env).stdout)
     (finding,) = [one for one in told if one["check"] == "rate cards"]
     assert finding["result"] == "warning", told
-    assert "6 past the day by which they were to be checked (acme/paint-1 at local," in finding["detail"]
-    assert "acme/paint-5 at local and 1 more); 7 derived" in finding["detail"]
+    told_of = re.search(
+        r"(\d+) past the day by which .*\(acme/paint-1 at local,.* more\); (\d+) derived", finding["detail"]
+    )
+    assert told_of is not None, "the cards that ship come after those of this catalog, and may be as old"
+    assert int(told_of[1]) >= 6
+    assert int(told_of[2]) >= 7
 
 
 def test_doctor_names_pools_that_nobody_works_for(books: Books, found: Finding) -> None:

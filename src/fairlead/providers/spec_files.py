@@ -266,10 +266,7 @@ def _call_problems(call: _CallFile) -> list[Problem]:
         found.append((["free_when_left"], "submit-and-poll goes on without a connection; 'cancel' stops it"))
     if not all(_is_part(name, place) for name, place in handle.items()):
         found.append((["handle"], "a handle's parts have names of lower-case letters, and are pointers such as /id"))
-    if not all(_is_part(name, place) and name not in handle for name, place in call.told.items()):
-        found.append((["told"], "what is told has other names than the handle's parts, and pointers such as /cost"))
-    if call.told and len(handle) < _PARTS_WITH_TOLD:
-        found.append((["told"], "what is told is kept beside a handle of several parts"))
+    found.extend(_told_problems(call.told, handle))
     if (call.protocol is Protocol.SYNC_BYTES) != bool(call.media_types):
         found.append(([], "'media_types' belongs to sync-bytes, which needs it"))
     if call.poll is not None and handle:
@@ -277,6 +274,15 @@ def _call_problems(call: _CallFile) -> list[Problem]:
         found.extend(_cancel_problems(call.cancel, set(handle)))
         if _optional(call.poll) & (_placeholders(call.poll.result) | _placeholders(call.cancel)):
             found.append((["poll", "otherwise"], "the address that may be missing is needed for another request"))
+    return found
+
+
+def _told_problems(told: Mapping[str, str], handle: Mapping[str, str]) -> list[Problem]:
+    found: list[Problem] = []
+    if not all(_is_part(name, place) and name not in handle for name, place in told.items()):
+        found.append((["told"], "what is told has other names than the handle's parts, and pointers such as /cost"))
+    if told and len(handle) < _PARTS_WITH_TOLD:
+        found.append((["told"], "what is told is kept beside a handle of several parts"))
     return found
 
 
