@@ -6,7 +6,6 @@ Everything in a body that no field carries over is dropped, and each drop is nam
 
 import copy
 import math
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -108,7 +107,7 @@ def translate_back(translation: Translation, answer: object, run_id: str) -> dic
 
 def _constant_of_run(value: object, run_id: str) -> object:
     if value in (_SECONDS, _MILLISECONDS):
-        return (uuid.UUID(run_id).int >> _TIME_OF_UUID7) // (1000 if value == _SECONDS else 1)
+        return (int(run_id.replace("-", ""), 16) >> _TIME_OF_UUID7) // (1000 if value == _SECONDS else 1)
     return value.replace(RUN_ID, run_id) if isinstance(value, str) else copy.deepcopy(value)
 
 

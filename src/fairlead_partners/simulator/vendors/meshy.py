@@ -121,7 +121,13 @@ def _document(call: Call, task: Task) -> dict[str, object]:
         document |= {"prompt": task.request.get("prompt", ""), "art_style": style}
     if not ended:
         return document
-    return document | _outcome(call, task) | {"consumed_credits": _CREDITS[kind]}
+    return document | _outcome(call, task) | {"consumed_credits": _credits(task)}
+
+
+def _credits(task: Task) -> int:
+    """What a task takes by the vendor's list, where a preview of the model 5 costs a quarter."""
+    kind = str(task.facts["kind"])
+    return 5 if kind == "text-to-3d-preview" and task.request.get("ai_model") == "meshy-5" else _CREDITS[kind]
 
 
 def _outcome(call: Call, task: Task) -> dict[str, object]:
