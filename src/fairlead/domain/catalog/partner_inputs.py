@@ -108,12 +108,35 @@ def _laid_open(field: Field, schema: Mapping[str, Any], depth: int) -> Opening:
 
 def _fields(schema: Mapping[str, object], at: Pointer, above: str | None, *, is_needed: bool = True) -> Iterator[Field]:
     properties = schema.get("properties")
-    required = schema.get("required") if is_needed else ()
+    needed, left_out = _first_form(schema)
+    required = (*_texts(schema.get("required")), *needed) if is_needed else ()
     for name, one in properties.items() if isinstance(properties, Mapping) else ():
         found = _by_pattern(schema, name) if isinstance(one, bool) else one
         if not isinstance(found, Mapping) or (name in _NAME_OF_MODEL and isinstance(one, Mapping)):
             continue  # the router fills in the name of the model
-        yield Field(name, (*at, name), found, isinstance(required, Sequence) and name in required, above)
+        if name not in left_out:
+            yield Field(name, (*at, name), found, name in required, above)
+
+
+def _first_form(schema: Mapping[str, object]) -> tuple[Sequence[str], set[str]]:
+    """Where a body has one of two forms: the fields that the usual one must have, and those of the other alone.
+
+    Such a schema asks for the other form's field with `if`, forbids the usual one's then, and requires them else.
+    """
+    condition, then, usual = (_mapping(schema.get(word)) for word in ("if", "then", "else"))
+    if "not" not in then or not usual:
+        return (), set()
+    others = set(_texts(condition.get("required")))
+    companions = _mapping(schema.get("dependentRequired"))
+    return _texts(usual.get("required")), others | {name for name, of in companions.items() if others & {*_texts(of)}}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: object) -> Sequence[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else ()
 
 
 def _by_pattern(schema: Mapping[str, object], name: str) -> object:
