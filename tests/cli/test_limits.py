@@ -85,6 +85,16 @@ def test_workspace_is_suspended_deleted_and_taken_back(ran: Ran, books: Books, d
     assert "there is no workspace nobody" in mistake(ran("workspaces", "suspend", "nobody"))
 
 
+def test_markup_of_a_workspace_is_changed_and_told(ran: Ran, books: Books) -> None:
+    """A percentage is added to list prices from now on, or taken off them; the log has the one that was set."""
+    for given in ("-7.50", "default"):
+        assert ran("workspaces", "change", "lab", "--markup", given).exit_code == 0
+    entries = books.do(lambda c: list_entries(c, AuditFilter(), 99))
+    assert [one.act.detail for one in reversed(entries)] == [{"markup": "-7.5"}, {"markup": None}]
+    for wrong in ("-91", "1.005", "ten"):
+        assert ran("workspaces", "change", "lab", "--markup", wrong).exit_code == 2
+
+
 def test_limits_of_requests_are_set_listed_and_deleted(ran: Ran, books: Books) -> None:
     """A limit takes the place of the one that its subject has; what has none is refused in a line."""
     first = output_of(ran("rate-limits", "set", "lab", "60", "--key", _KEY, "--json"))

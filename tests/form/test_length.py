@@ -38,7 +38,6 @@ _SMALL: Final = frozenset(
         "fairlead.domain.catalog.operations",
         "fairlead.domain.jobs.errors",
         "fairlead.domain.jobs.subscriptions",
-        "fairlead.domain.ledger.markups",
         "fairlead.domain.origins",
         "fairlead.domain.work.states",
         "fairlead.engine.hosts.classes",

@@ -36,6 +36,7 @@ export function WorkspaceOverview({ workspace: one }: { workspace: Workspace }) 
           <Facts>
             <Fact name="State"><StateTag state={one.state} /></Fact>
             <Fact name="Billing">{one.billing}{one.billing === "postpaid" && `, up to ${dollars(one.cap)}`}</Fact>
+            <Fact name="Markup">{one.markup === null ? "the server's setting" : `${one.markup} %`}</Fact>
             <Fact name="Models">{one.models?.join(", ") ?? "all"}</Fact>
             <Fact name="Providers">{one.providers?.join(", ") ?? "all"}</Fact>
             <Fact name="Switched off">{Object.entries(one.switches).filter(([, state]) => state === "off").map(([name]) => name).join(", ") || "nothing"}</Fact>

@@ -7,7 +7,7 @@ import { FormDialog, textInput } from "../components/form-dialog";
 type Workspace = components["schemas"]["WorkspaceShown"];
 type Change = components["schemas"]["WorkspaceChange"];
 
-const FIELDS = ["billing", "cap", "subscription", "tier", "models", "providers", "organization", "sso_required", "switches", "limits.in_flight", "limits.commitment", "limits.storage_bytes", "limits.storage_files"];
+const FIELDS = ["billing", "cap", "subscription", "tier", "models", "providers", "organization", "sso_required", "markup", "switches", "limits.in_flight", "limits.commitment", "limits.storage_bytes", "limits.storage_files"];
 const GIB = 1024 ** 3;
 
 /** Changes billing, limits and rights of a workspace; only what was changed is sent. */
@@ -34,6 +34,7 @@ export function WorkspaceSettingsForm({ workspace: one, onClose, onDone }: { wor
       ...(changed("models") && { models: namesOf(texts.models) }),
       ...(changed("providers") && { providers: namesOf(texts.providers) }),
       ...(changed("organization") && { organization: texts.organization || null }),
+      ...(changed("markup") && { markup: texts.markup || null }),
       ...(isSsoRequired !== one.sso_required && { sso_required: isSsoRequired }),
       ...(isOther(switches, one.switches) && { switches }),
       ...(Object.keys(limits).length > 0 && { limits }),
@@ -61,6 +62,7 @@ export function WorkspaceSettingsForm({ workspace: one, onClose, onDone }: { wor
                 )}
               </Field>
               {text("cap", "Cap in dollars", "cap", "What a postpaid workspace may owe.")}
+              {text("markup", "Markup in percent", "markup", "Added to list prices in place of the server's setting; -10 is a discount. Empty is the setting.")}
               {text("subscription", "Subscription", "subscription", "It decides how many jobs run in parallel.")}
               {text("tier", "Tier", "tier", "A number, which sets runs at a time and committed spend.", "number")}
               {text("inFlight", "Runs at a time", "limits.in_flight", "-1 is no limit.", "number")}
@@ -95,6 +97,7 @@ export function WorkspaceSettingsForm({ workspace: one, onClose, onDone }: { wor
 function textsOf(one: Workspace) {
   return {
     cap: one.cap,
+    markup: one.markup ?? "",
     subscription: one.subscription,
     tier: "",
     inFlight: String(one.limits.in_flight),

@@ -11,6 +11,7 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.jobs.subscriptions import first_of
+from fairlead.domain.ledger.markups import read_percent
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.domain.runs.replays import KEY_MAX, key_id
 from fairlead.operations.accounts import workspaces as operations
@@ -39,6 +40,7 @@ _COLUMNS = (
     "gates",
     "organization_id",
     "sso_required",
+    "markup",
 )
 _NONE = "none"
 _LIMIT_MAX = 10**12
@@ -66,6 +68,11 @@ _RIGHTS = (
     ),
     click.option("--models", help="Allowed models, separated by commas; `*` at the end is a prefix; `all` allows all."),
     click.option("--providers", help="Allowed providers, separated by commas; `all` allows all."),
+    click.option(
+        "--markup",
+        metavar="PERCENT",
+        help="Added to list prices in place of FAIRLEAD_MARKUP; negative is a discount; `default` for the settings'.",
+    ),
     click.option(
         "--gate",
         "gates",
@@ -298,6 +305,7 @@ def _changes(
     subscription: str | None,
     models: str | None,
     providers: str | None,
+    markup: str | None,
     gates: tuple[str, ...],
     organization: str | None,
     sso_required: bool | None,
@@ -320,9 +328,18 @@ def _changes(
         changes["models"] = names_of(models)
     if providers is not None:
         changes["providers"] = names_of(providers)
+    if markup is not None:
+        changes["markup"] = None if markup == _USUAL else _percent(markup)
     if gates:
         changes["gates"] = dict(_gate(text) for text in gates)
     return changes
+
+
+def _percent(text: str) -> str:
+    try:
+        return f"{read_percent(text):f}"
+    except ValueError as error:
+        raise click.BadParameter(f"{error}, or `{_USUAL}`", param_hint="--markup") from error
 
 
 def _check(option: str, find: Callable[[], dict[str, object]]) -> dict[str, object]:

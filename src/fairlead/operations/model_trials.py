@@ -165,7 +165,7 @@ class ModelTrials:
     async def _plan(self, caller: Caller, model: Model, leg: Leg, body: object) -> _Plan:
         """The call with the given body, or the cheapest that can be made; NoTrialBodyError, FaultError."""
         today = self._catalog.today()
-        card = card_in_force(leg.rate_cards, today)
+        card = card_in_force(leg.rate_cards, today, caller.markup)
         if card is None:
             raise NoTrialBodyError("no rate card is in force")
         if body is None:

@@ -17,21 +17,28 @@ def test_operator_makes_funds_and_limits_a_workspace(operator: Person, site: Ser
     """What is set over HTTP is what the command shows."""
     name = new_name()
     body = {
-        "name": name, "billing": "prepaid", "subscription": "creator", "models": ["fake/*"],
+        "name": name, "billing": "prepaid", "subscription": "creator", "models": ["fake/*"], "markup": "7.50",
         "limits": {"in_flight": 3, "commitment": "12.5", "storage_bytes": 1000}, "switches": {"estimate": "off"},
     }  # fmt: skip
     made = operator.ask("POST", "/workspaces", body)
     assert made.status_code == 201, made.text
     shown = made.json()
     assert (shown["billing"], shown["balance"], shown["available"], shown["state"]) == ("prepaid", "0", "0", "active")
-    assert shown["limits"]["in_flight"] == 3
+    assert (shown["limits"]["in_flight"], shown["markup"]) == (3, "7.5")
     assert (shown["limits"]["commitment"], shown["limits"]["jobs"]) == ("12.5", 3)
     assert (shown["limits"]["storage_bytes"], shown["switches"]) == (1000, {"estimate": "off"})
     credited = operator.ask("POST", f"/workspaces/{name}/credit", {"amount": "20.5", "reason": "invoice 7"})
     assert (credited.json()["balance"], credited.json()["available"]) == ("20.5", "20.5")
-    changes = {"cap": "5", "models": None, "tier": 2, "limits": {"storage_bytes": None}, "switches": {"estimate": "on"}}
+    changes = {
+        "cap": "5",
+        "models": None,
+        "tier": 2,
+        "markup": None,
+        "limits": {"storage_bytes": None},
+        "switches": {"estimate": "on"},
+    }
     changed = operator.ask("PATCH", f"/workspaces/{name}", changes).json()
-    assert (changed["cap"], changed["models"], changed["tier"]) == ("5", None, "2")
+    assert (changed["cap"], changed["models"], changed["tier"], changed["markup"]) == ("5", None, "2", None)
     assert changed["limits"]["in_flight"] == 5
     assert changed["limits"]["storage_bytes"] > 1000
     row = site.workspace(name)
@@ -48,6 +55,8 @@ def test_operator_makes_funds_and_limits_a_workspace(operator: Person, site: Ser
         ({"name": "x", "cap": "1e3"}, "cap"),
         ({"name": "x", "tier": 99}, "tier"),
         ({"name": "x", "subscription": "gold"}, "subscription"),
+        ({"name": "x", "markup": "-90.01"}, "markup"),
+        ({"name": "x", "markup": "ten"}, "markup"),
         ({"name": "x", "billing": "free"}, "billing"),
         ({"name": "x", "switches": {"nothing": "on"}}, "switches"),
         ({"name": "x", "limits": {"commitment": "many"}}, "limits.commitment"),

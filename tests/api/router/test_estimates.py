@@ -10,7 +10,7 @@ import pytest
 from api.conftest import MakeToken, NewName
 from api.legs import INLINE
 from fake_partner import FakePartner
-from servers import Server
+from servers import Server, wait_until
 
 pytestmark = pytest.mark.req("R-30")
 
@@ -55,6 +55,29 @@ def test_markup_is_shown_in_the_estimate_and_charged(legs: Server, query: str, m
     run_id = run.headers["x-service-request-id"]
     assert legs.charges(run_id) == [marked]
     assert {row["rate_version"] for row in legs.ledger() if row["run_id"] == run_id} == {version}
+
+
+@pytest.mark.req("R-28")
+@pytest.mark.parametrize(("own", "amount", "label"), [("-10", "0.009", "fake-1-10%"), ("0", "0.01", "fake-1")])
+def test_markup_of_a_workspace_takes_the_place_of_the_setting(
+    legs: Server, new_name: NewName, own: str, amount: str, label: str
+) -> None:
+    """It is in estimates, price lists and charges of new runs, until the workspace has none of its own again."""
+    name = new_name()
+    headers = {"X-API-Key": legs.new_workspace(name, "--markup", own)}
+    told = ask(legs, "marked-1", {"prompt": "x"}, headers=headers).json()
+    assert (told["amount"], told.get("markup_percent", 0)) == (amount, float(own))
+    run = legs.client.post("/v2/models/fake/marked-1", json={"prompt": "x"}, headers=headers)
+    assert legs.charges(run.headers["x-service-request-id"], name) == [amount]
+    assert {row["rate_version"] for row in legs.ledger(name)} == {label}
+    for path in ("/v2/models/fake/marked-1?prices=true", "/v2/models?prices=true&q=marked-1"):
+        page = legs.client.get(path, headers=headers).json()
+        assert page.get("data", [page])[0]["price"] == [f"{amount} per run"]
+    legs.cli("workspaces", "change", name, "--markup", "default")
+    wait_until(
+        lambda: ask(legs, "marked-1", {"prompt": "x"}, headers=headers).json()["amount"] == "0.01125", "the setting's"
+    )
+    assert {row["rate_version"] for row in legs.ledger(name)} == {label}
 
 
 def test_bounded_estimate_has_its_fields(router: Server) -> None:

@@ -46,14 +46,23 @@ def test_failed_partner_is_replaced_by_the_next_leg(legs: Server, partner: FakeP
 
 
 def test_hold_moves_to_the_price_of_the_next_leg(legs: Server, partner: FakePartner, new_name: NewName) -> None:
-    """The move to a dearer provider is in the books before that one is called, and the end closes them."""
+    """The move to a dearer provider is in the books before that one is called, and the end closes them.
+
+    The workspace's discount is on both.
+    """
     partner.script(NATIVE, _BROKEN)
     name = new_name()
-    key = legs.new_workspace(name)
+    key = legs.new_workspace(name, "--markup", "-10")
     response = httpx.post(f"{legs.url}/v2/models/fake/many-1", headers={"X-API-Key": key}, json={"prompt": "a"})
     assert response.headers[_SERVED_BY] == "fal"
-    entries = [(row["kind"], row["held_change"], row["balance_change"]) for row in legs.ledger(name)]
-    assert entries == [("hold", "0.01", "0"), ("raise", "0.01", "0"), ("post", "-0.02", "-0.02")]
+    entries = [
+        (row["kind"], row["held_change"], row["balance_change"], row["rate_version"]) for row in legs.ledger(name)
+    ]
+    assert entries == [
+        ("hold", "0.009", "0", "fake-1-10%"),
+        ("raise", "0.009", "0", "fal-1-10%"),
+        ("post", "-0.018", "-0.018", "fal-1-10%"),
+    ]
 
 
 def test_second_alternate_serves_when_the_first_fails(legs: Server, partner: FakePartner) -> None:

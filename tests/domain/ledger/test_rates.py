@@ -112,7 +112,7 @@ COMPONENTS = st.builds(
     parts=st.lists(PARTS, max_size=2).map(tuple),
     multipliers=st.lists(MULTIPLIERS, max_size=2).map(tuple),
 )
-MARKUPS = st.just(Decimal(0)) | st.decimals(0, 1000, places=2)
+MARKUPS = st.just(Decimal(0)) | st.decimals(-90, 1000, places=2)
 CARDS = st.builds(
     lambda parts, markup: RateCard("v1", DAY, tuple(parts), markup=markup),
     st.lists(COMPONENTS, min_size=1, max_size=3),
@@ -496,11 +496,13 @@ def test_card_is_found_by_the_name_the_ledger_has_for_it() -> None:
     """The name has the markup of that time, whatever it is now."""
     now = RateCard("v1", DAY, (), markup=Decimal(20))
     assert now.label == "v1+20%"
-    named = {label: card_named([now], label) for label in ("v1+20%", "v1", "v1+7.5%", "v1+x%", "v2", "v1+")}
+    labels = ("v1+20%", "v1", "v1+7.5%", "v1-10%", "v1+x%", "v2", "v1+")
+    named = {label: card_named([now], label) for label in labels}
     assert {label: found and found.markup for label, found in named.items()} == {
         "v1+20%": Decimal(20),
         "v1": Decimal(0),
         "v1+7.5%": Decimal("7.5"),
+        "v1-10%": Decimal(-10),
         "v1+x%": None,
         "v2": None,
         "v1+": None,

@@ -23,6 +23,8 @@ InFlight: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=1_000_000)]
 Stored: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
 Organization: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=ORGANIZATION_CHARACTERS_MAX)]
 Team: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TEAM_CHARACTERS_MAX)]
+Percent: TypeAlias = Annotated[str, msgspec.Meta(max_length=8, examples=["7.5"])]
+"""A markup, from -90 to 1000 with at most two decimals."""
 Tier: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
@@ -57,7 +59,10 @@ class UnderWayShown(TypedDict):
 
 
 class WorkspaceShown(TypedDict):
-    """A workspace with its figures and rights; null of `models` and `providers` allows everything."""
+    """A workspace with its figures and rights; null of `models` and `providers` allows everything.
+
+    `markup` is in percent, null where it is that of the settings.
+    """
 
     id: Uuid
     name: str
@@ -77,6 +82,7 @@ class WorkspaceShown(TypedDict):
     switches: Mapping[str, str]
     organization: str | None
     sso_required: bool
+    markup: str | None
     created_at: Time
     delete_at: Time | None
 
@@ -91,7 +97,10 @@ class LimitsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkspaceChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is to be changed of a workspace; what is left out stays. `tier` is a number, and sets two limits."""
+    """What is to be changed of a workspace; what is left out stays. `tier` is a number, and sets two limits.
+
+    `markup` takes the place of those of the settings for new runs; null for these.
+    """
 
     billing: Billing | msgspec.UnsetType = msgspec.UNSET
     cap: Amount | msgspec.UnsetType = msgspec.UNSET
@@ -102,6 +111,7 @@ class WorkspaceChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     switches: Switches | msgspec.UnsetType = msgspec.UNSET
     organization: Organization | msgspec.UnsetType | None = msgspec.UNSET
     sso_required: bool | msgspec.UnsetType = msgspec.UNSET
+    markup: Percent | msgspec.UnsetType | None = msgspec.UNSET
     limits: LimitsChange | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -24,6 +24,7 @@ from fairlead.api.admin.workspace_documents import (
     LimitsChange,
     NewCredit,
     NewWorkspace,
+    UnderWayShown,
     WorkspaceChange,
     WorkspaceShown,
 )
@@ -33,6 +34,7 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.callers import Gate, is_organization_id
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.accounts.storage_limits import StorageLimits
+from fairlead.domain.ledger.markups import read_percent
 from fairlead.domain.ledger.money import NotAnAmountError, as_dollars, from_dollars
 from fairlead.domain.runs.replays import key_id
 from fairlead.operations.accounts import workspaces as operations
@@ -130,7 +132,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
 
     def _changes(self, body: WorkspaceChange) -> dict[str, object]:
         """A body as the operation takes it; a limit that is given wins over that of the tier. FieldError."""
-        changes: dict[str, object] = {}
+        changes = _markup(body.markup)
         if body.tier is not msgspec.UNSET:
             changes |= self.tiers.limits_of(body.tier)
         if body.subscription is not msgspec.UNSET:
@@ -167,13 +169,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
                 "storage_bytes": limits.bytes,
                 "storage_files": limits.files,
             },
-            "under_way": {
-                "runs": one.in_flight,
-                "waiting": one.waiting,
-                "parked": one.parked,
-                "jobs": one.jobs_active,
-                "jobs_parked": one.jobs_parked,
-            },
+            "under_way": _under_way(one),
             "storage": {"bytes": one.storage.bytes, "files": one.storage.files},
             "tier": one.tier,
             "subscription": one.subscription,
@@ -182,6 +178,7 @@ class WorkspaceHandlers(msgspec.Struct, frozen=True):
             "switches": one.gates,
             "organization": one.organization_id,
             "sso_required": one.sso_required,
+            "markup": one.markup,
             "created_at": as_time(one.created_at),
             "delete_at": None if one.delete_at is None else as_time(one.delete_at),
         }
@@ -203,6 +200,25 @@ def organization_of(text: str | None) -> str | None:
     if text is not None and not is_organization_id(text):
         raise FieldError("organization", "An organization has 1 to 100 characters, without spaces.")
     return text
+
+
+def _under_way(one: WorkspaceRecord) -> UnderWayShown:
+    return {
+        "runs": one.in_flight,
+        "waiting": one.waiting,
+        "parked": one.parked,
+        "jobs": one.jobs_active,
+        "jobs_parked": one.jobs_parked,
+    }
+
+
+def _markup(text: str | msgspec.UnsetType | None) -> dict[str, object]:
+    if text is None or text is msgspec.UNSET:
+        return {} if text is msgspec.UNSET else {"markup": None}
+    try:
+        return {"markup": f"{read_percent(text):f}"}
+    except ValueError as error:
+        raise FieldError("markup", f"This {error}.") from error
 
 
 def _limits(limits: LimitsChange) -> dict[str, object]:

@@ -12,7 +12,14 @@ from fairlead.api.http.representations import answer_tagged
 from fairlead.api.http.route import caller_of
 from fairlead.api.router.generations import generation_of
 from fairlead.api.router.runs import model_id_of
-from fairlead.api.router.wire import asks_for_prices, detail_response, list_response, page_query, read_query
+from fairlead.api.router.wire import (
+    PricesAsked,
+    asks_for_prices,
+    detail_response,
+    list_response,
+    page_query,
+    read_query,
+)
 from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.catalog.schema import strong_etag
@@ -35,7 +42,7 @@ class Handlers(msgspec.Struct, frozen=True):
         asked = page_query(request.url.query.encode("ascii", "replace"))
         catalog = self.catalog.current
         page = self.catalog.page(caller, asked.limit, asked.build, asked.after, asked.wanted)
-        content = _encode(list_response(page, catalog.build, self.catalog.today() if asked.has_prices else None))
+        content = _encode(list_response(page, catalog.build, self._priced(caller, has_prices=asked.has_prices)))
         return answer_tagged(request, content, strong_etag(content), SCHEMA_CACHING)
 
     async def show_model(self, request: Request) -> Response:
@@ -44,7 +51,7 @@ class Handlers(msgspec.Struct, frozen=True):
         model = self._find(request, caller)
         url = f"{self.base_urls.of(request.scope)}{generation_of(request.scope).prefix}/models/{model.id}/openapi.json"
         has_prices = asks_for_prices(read_query(request.url.query.encode("ascii", "replace")))
-        detail = detail_response(model, url, self.is_configured, self.catalog.today() if has_prices else None)
+        detail = detail_response(model, url, self.is_configured, self._priced(caller, has_prices=has_prices))
         return Response(_encode(detail), media_type="application/json")
 
     async def show_schema(self, request: Request) -> Response:
@@ -67,6 +74,9 @@ class Handlers(msgspec.Struct, frozen=True):
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
         return caller
+
+    def _priced(self, caller: Caller, *, has_prices: bool) -> PricesAsked | None:
+        return PricesAsked(self.catalog.today(), caller.markup) if has_prices else None
 
     def _find(self, request: Request, caller: Caller) -> Model:
         return self.catalog.model(model_id_of(request.path_params["provider"], request.path_params["model"]), caller)

@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
@@ -75,10 +76,17 @@ class ModelDetail(msgspec.Struct, frozen=True, omit_defaults=True):
     price: list[str] = []
 
 
-def list_response(page: Page, build: str, priced_on: datetime.date | None) -> ModelListResponse:
-    """A page as it is sent, with the prices of a day where they were asked for."""
+class PricesAsked(msgspec.Struct, frozen=True):
+    """That prices were asked for: those of a day, with the workspace's own markup in percent if it has one."""
+
+    day: datetime.date
+    markup: Decimal | None
+
+
+def list_response(page: Page, build: str, priced: PricesAsked | None) -> ModelListResponse:
+    """A page as it is sent, with prices where they were asked for."""
     return ModelListResponse(
-        data=[_entry(model, priced_on) for model in page.models],
+        data=[_entry(model, priced) for model in page.models],
         has_more=page.after is not None,
         limit=page.limit,
         next_cursor=None if page.after is None else make_cursor(build, page.after),
@@ -86,9 +94,9 @@ def list_response(page: Page, build: str, priced_on: datetime.date | None) -> Mo
 
 
 def detail_response(
-    model: Model, schema_url: str, is_available: Callable[[str], bool], priced_on: datetime.date | None
+    model: Model, schema_url: str, is_available: Callable[[str], bool], priced: PricesAsked | None
 ) -> ModelDetail:
-    """A model as it is sent, its native provider first, then the alternates; with the prices of a day where asked."""
+    """A model as it is sent, its native provider first, then the alternates; with prices where asked for."""
     return ModelDetail(
         id=model.id,
         provider=model.provider,
@@ -107,7 +115,7 @@ def detail_response(
         input_schema_url=schema_url if model.input_schema is not None else None,
         canonical_id=model.canonical_id,
         modality=model.modality,
-        price=_price(model, priced_on),
+        price=_price(model, priced),
     )
 
 
@@ -367,7 +375,7 @@ def _integer(name: str, text: str) -> int:
     return -size if text[0] == "-" else size
 
 
-def _entry(model: Model, priced_on: datetime.date | None) -> ModelListEntry:
+def _entry(model: Model, priced: PricesAsked | None) -> ModelListEntry:
     return ModelListEntry(
         model.id,
         model.provider,
@@ -375,13 +383,13 @@ def _entry(model: Model, priced_on: datetime.date | None) -> ModelListEntry:
         _billing(model),
         title=model.title,
         modality=model.modality,
-        price=_price(model, priced_on),
+        price=_price(model, priced),
     )
 
 
-def _price(model: Model, day: datetime.date | None) -> list[str]:
-    """What the native provider costs on a day, with the operator's markup; nothing without a day."""
-    card = None if day is None else card_in_force(model.native.rate_cards, day)
+def _price(model: Model, priced: PricesAsked | None) -> list[str]:
+    """What the native provider costs, with the operator's markup; nothing where it was not asked for."""
+    card = None if priced is None else card_in_force(model.native.rate_cards, priced.day, priced.markup)
     return [] if card is None else list(price_lines(card, card.markup))
 
 

@@ -3,6 +3,7 @@
 import enum
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -117,6 +118,8 @@ class Caller(msgspec.Struct, frozen=True):
     """The limits of the key that was used, and of the models of the workspace."""
     networks: tuple[Network, ...] = ()
     """From where alone the key that was used may be used; none for anywhere."""
+    markup: Decimal | None = None
+    """What is added to list prices, in percent; None where the workspace has no markup of its own."""
     is_unrestricted: bool = False
     """Whether no rule of R-38 limits its models and providers, as for most; computed when it is made."""
 

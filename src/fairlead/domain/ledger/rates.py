@@ -20,7 +20,7 @@ from fairlead.domain.ledger.money import Tier, price_in, times
 from fairlead.domain.pointers import MISSING, Condition, Pointer, all_hold, find_all, first, number_of, text_of
 
 _ONE: Final = Decimal(1)
-_PERCENT: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?%")
+_PERCENT: Final = re.compile(r"[+-][0-9]{1,4}(\.[0-9]{1,2})?%")
 
 
 class Reading(enum.StrEnum):
@@ -212,10 +212,10 @@ class RateCard:
     check_by: datetime.date | None = None
     is_derived: bool = False
     label: str = field(init=False)
-    """Its name in the ledger: the version, and the markup where there is one, such as `v2+7.5%`."""
+    """Its name in the ledger: the version, and the markup where there is one, such as `v2+7.5%` or `v2-10%`."""
 
     def __post_init__(self) -> None:
-        label = f"{self.version}+{self.markup:f}%" if self.markup else self.version
+        label = f"{self.version}{self.markup:+f}%" if self.markup else self.version
         object.__setattr__(self, "label", label)
 
 
@@ -284,13 +284,13 @@ class Charge(msgspec.Struct, frozen=True):
     reported: int
 
 
-def card_in_force(cards: Sequence[RateCard], today: datetime.date) -> RateCard | None:
-    """Pick the newest card whose date has come, or None when none has."""
+def card_in_force(cards: Sequence[RateCard], today: datetime.date, own: Decimal | None = None) -> RateCard | None:
+    """Pick the newest card whose date has come, with a workspace's `own` markup in place of its; None if none has."""
     found: RateCard | None = None
     for card in cards:
         if card.effective <= today and (found is None or card.effective > found.effective):
             found = card
-    return found
+    return found if own is None or found is None else replace(found, markup=own)
 
 
 def card_named(cards: Sequence[RateCard], label: str) -> RateCard | None:
@@ -298,7 +298,7 @@ def card_named(cards: Sequence[RateCard], label: str) -> RateCard | None:
     for card in cards:
         if label in (card.version, card.label):
             return card if label == card.label else replace(card, markup=NO_MARKUP)
-        added = label.removeprefix(f"{card.version}+")
+        added = label.removeprefix(card.version)
         if added != label and _PERCENT.fullmatch(added):
             return replace(card, markup=Decimal(added[:-1]))
     return None

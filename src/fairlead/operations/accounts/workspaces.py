@@ -105,7 +105,8 @@ async def create_workspace(
     if not is_workspace_name(new.name):
         raise BadNameError(new.name)
     workspace_id, now = new_id(), clock.now_ms()
-    act = Act("workspace.created", workspace_id, new.name, {"billing": new.billing})
+    terms = {"billing": new.billing, **({} if new.markup is None else {"markup": new.markup})}
+    act = Act("workspace.created", workspace_id, new.name, terms)
     work = partial(workspace_records.create_workspace, id_=workspace_id, new=new, now=now, storage=storage)
     await database.write(with_entry(work, by, lambda _: act, now))
     return workspace_id

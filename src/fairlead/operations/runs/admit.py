@@ -274,9 +274,9 @@ class Admitter:
         if caller.is_exhausted and not _is_unpaid(call) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
         body = await self.checks.check_content(call, content, self._exchange.configured.__contains__)
-        read, selection, asked = body.read, body.selection, body.asked
+        large, selection, asked = body.read.large, body.selection, body.asked
         request = Request(
-            command.run_id, model, selection.operation.name, content, asked, selection.is_byok, read.large
+            command.run_id, model, selection.operation.name, content, asked, selection.is_byok, large, caller.markup
         )
         leg, within_reach = selection.leg, self._exchange.addressed if selection.is_byok else self._exchange.configured
         if leg.provider not in within_reach:
@@ -287,7 +287,7 @@ class Admitter:
             raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
         if asked.is_strict:
             check_within_card(plan.quote.card, asked)
-        plan = plan if read.large is None else await with_whole_body(plan, request)
+        plan = plan if large is None else await with_whole_body(plan, request)
         return AdmittedRun(
             run_id=command.run_id,
             workspace_id=caller.workspace_id,

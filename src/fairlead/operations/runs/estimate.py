@@ -43,7 +43,7 @@ class Estimator:
         model = call.model
         body = await self._check(call, content)
         leg, asked = body.selection.leg, body.asked
-        card = card_in_force(leg.rate_cards, self._clock.today())
+        card = card_in_force(leg.rate_cards, self._clock.today(), call.caller.markup)
         if card is None:
             raise _outdated_prices(leg)
         found = estimate_on(self._clock.today(), card, asked)

@@ -7,6 +7,7 @@ model. The order of all refusals is in refusals.py.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -207,7 +208,8 @@ class LegPlan(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """A call, from which each leg is planned: the model, the operation, the body, and what prices depend on.
 
-    Only the outline of a `large` body is used; what prices depend on includes its long texts.
+    Only the outline of a `large` body is used; what prices depend on includes its long texts. `markup` is the
+    workspace's own, in percent.
     """
 
     run_id: str
@@ -217,6 +219,7 @@ class Request(msgspec.Struct, frozen=True):
     asked: Pricing
     is_byok: bool = False
     large: LargeDocument | None = None
+    markup: Decimal | None = None
 
 
 def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
@@ -225,7 +228,10 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
     `version` names the card of a run that was admitted before. The plan of a large body still needs `with_whole_body`.
     """
     call = leg.calls.get(request.operation)
-    card = card_in_force(leg.rate_cards, today) if version is None else card_named(leg.rate_cards, version)
+    if version is None:
+        card = card_in_force(leg.rate_cards, today, request.markup)
+    else:
+        card = card_named(leg.rate_cards, version)
     if call is None or card is None:
         return None
     asked = request.asked

@@ -44,7 +44,10 @@ _KEY_COLUMNS: Final = (
 
 
 class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A workspace with its figures and rights. Money in 10^-8 dollars, times in ms; None allows everything."""
+    """A workspace with its figures and rights. Money in 10^-8 dollars, times in ms; None allows everything.
+
+    `markup` is in percent, None where it is that of the settings.
+    """
 
     id: str
     name: str
@@ -67,6 +70,7 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
     jobs_limit: int
     organization_id: str | None
     sso_required: bool
+    markup: str | None
     created_at: int
     suspended_at: int | None
     delete_at: int | None

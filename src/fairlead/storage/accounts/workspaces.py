@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -76,6 +77,7 @@ _FUNDS_AND_RIGHTS: Final = (
     workspaces.c.models.label("workspace_models"),
     workspaces.c.providers,
     workspaces.c.gates,
+    workspaces.c.markup,
     _OWN_KEYS.label("own_keys"),
     (workspaces.c.suspended_at.is_not(None) | workspaces.c.delete_at.is_not(None)).label("is_suspended"),
 )
@@ -118,6 +120,7 @@ class UnknownKeyError(Exception):
 class NewWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace to be made; money in 10^-8 dollars, `None` allows everything.
 
+    `markup` is a percentage as text, None for that of the settings.
     With `sso_required` its keys are governed by the single sign-on of its organization, which may be unknown (J-11).
     """
 
@@ -134,6 +137,7 @@ class NewWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     jobs_limit: int = dict(subscriptions.SUBSCRIPTIONS)[subscriptions.DEFAULT]
     organization_id: str | None = None
     sso_required: bool = False
+    markup: str | None = None
 
 
 class NewKey(msgspec.Struct, frozen=True):
@@ -174,6 +178,7 @@ def create_workspace(connection: Connection, workspace_id: str, new: NewWorkspac
                 jobs_limit=new.jobs_limit,
                 organization_id=new.organization_id,
                 sso_required=new.sso_required,
+                markup=new.markup,
                 created_at=now,
             )
         )
@@ -182,7 +187,7 @@ def create_workspace(connection: Connection, workspace_id: str, new: NewWorkspac
 
 
 def change_workspace(connection: Connection, workspace_id: str, changes: Mapping[str, Any]) -> None:
-    """Change settings of a workspace: billing, cap, limits, tier, models, providers, gates, subscription, organization.
+    """Change settings of a workspace: what it pays and may owe, its limits, rights, gates and organization.
 
     Gates that are not named stay as they are.
     """
@@ -400,6 +405,7 @@ def _caller(
         subscription=row["subscription"],
         rate_limits=_limits_of(row["rate_limits"]) if row["rate_limits"] else (),
         networks=networks,
+        markup=None if row["markup"] is None else Decimal(row["markup"]),
     )
 
 

@@ -26,7 +26,7 @@ from fairlead.domain.ledger.rates import (
 from fairlead.domain.pointers import Condition, ConditionFile, Pointer, conditions, parse_pointer
 
 VERSION_MAX: Final = 56
-"""Characters of a version: a markup of seven more is in the ledger with it."""
+"""Characters of a version: a markup of eight more, such as `+999.99%`, is in the ledger with it."""
 _CHARGE_MAX: Final = 1_000_000 * UNITS_PER_DOLLAR
 """The most that one run may cost, so that a price with a misplaced decimal point is refused when it is loaded."""
 _READ: Final = re.compile(r"(?P<reading>count|length|bytes)\((?P<at>(/.*)?)\)")

@@ -105,6 +105,7 @@ workspaces = Table(
     Column("organization_id", String(100), comment="what its organization is called elsewhere; null unknown"),
     Column("sso_required", Boolean, nullable=False, server_default=false(), comment="whether its keys are governed"),
     Column("budgets", _INT, nullable=False, server_default=text("0"), comment="how many it has; 0 looks up none"),
+    Column("markup", String(8), comment="percent added to list prices, such as -7.5; null that of the settings"),
     Column("created_at", _INT, nullable=False),
     Column("suspended_at", _INT, comment="null while it may run"),
     Column("delete_at", _INT, comment="when what it keeps is deleted; null for never"),
