@@ -1,6 +1,7 @@
 """The books for people: usage, budgets, exports and statements, as commands on a database of either kind."""
 
 import csv
+import datetime
 import io
 import json
 from collections.abc import Callable
@@ -353,6 +354,13 @@ def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
     assert changed.output == f"The budget {id_} is 30 dollars (day).\n"
     (row,) = [row for row in document(ran("budgets", "list", "lab", "--json")) if row["id"] == id_]
     assert (row["limit"], row["period"], row["thresholds"], row["is_enforced"]) == ("30", "day", [], False)
+    until = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=2)
+    added = ran("budgets", "add", "lab", id_, "12.5", "--until", until.isoformat(), "--reason", "the fair")
+    assert added.output.startswith(f"The budget {id_} is 42.5 dollars now, with the addition ")
+    (row,) = [row for row in document(ran("budgets", "list", "lab", "--json")) if row["id"] == id_]
+    (addition,) = row["additions"]
+    assert (row["limit"], row["added"], addition["amount"], addition["reason"]) == ("30", "12.5", "12.5", "the fair")
+    assert ran("budgets", "withdraw", "lab", id_, addition["id"]).output == f"Ended {addition['id']}.\n"
     assert ran("budgets", "delete", "lab", id_).output == f"Deleted {id_}.\n"
     assert len(document(ran("budgets", "list", "lab", "--json"))) == 3
     assert ran("budgets", "list", "office").output == "This workspace has no budgets.\n"
@@ -371,6 +379,9 @@ def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
         (("create", "lab", "5", "--thresholds", "0"), "from 1 to 1000 percent"),
         (("create", "lab", "5", "--thresholds", "half"), "must be whole numbers"),
         (("set", "lab", "nothing", "--limit", "5"), "has no budget with the id nothing"),
+        (("add", "lab", "nothing", "5", "--until", "Christmas", "--reason", "x"), "--until must be a date"),
+        (("add", "lab", "nothing", "5", "--until", "2026-01-01", "--reason", "x"), "ends later than now"),
+        (("withdraw", "lab", "nothing", "none"), "has no budget with the id nothing"),
         (("delete", "lab", "nothing"), "has no budget with the id nothing"),
     ],
 )

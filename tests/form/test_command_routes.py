@@ -26,6 +26,8 @@ _ROUTES: Final = MappingProxyType(
         "budgets create": ("POST /workspaces/{workspace}/budgets",),
         "budgets list": ("GET /workspaces/{workspace}/budgets",),
         "budgets set": ("PATCH /workspaces/{workspace}/budgets/{budget_id}",),
+        "budgets add": ("POST /workspaces/{workspace}/budgets/{budget_id}/additions",),
+        "budgets withdraw": ("DELETE /workspaces/{workspace}/budgets/{budget_id}/additions/{addition_id}",),
         "budgets delete": ("DELETE /workspaces/{workspace}/budgets/{budget_id}",),
         "catalog check": ("POST /catalog/reload", "GET /catalog"),
         "catalog list": ("GET /models",),

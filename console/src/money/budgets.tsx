@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Pencil, PiggyBank, Plus, Trash2 } from "lucide-react";
+import { Pencil, PiggyBank, Plus, Trash2, TrendingUp, X } from "lucide-react";
 import { useState } from "react";
 import { api, documentOf } from "../api/client";
 import { usePages } from "../api/pages";
@@ -8,9 +8,10 @@ import { useMe } from "../api/session";
 import { Button, Empty, Field, Loaded } from "../components/basics";
 import { FormDialog, textInput } from "../components/form-dialog";
 import { useToasts } from "../components/toasts";
-import { dollars, roundDollars, words } from "../format";
+import { dateTime, dollars, roundDollars, words } from "../format";
 
 type Budget = components["schemas"]["BudgetShown"];
+type Addition = Budget["additions"][number];
 type NewBudget = components["schemas"]["NewBudget"];
 type Scope = NewBudget["scope"];
 type Period = NonNullable<NewBudget["period"]>;
@@ -28,7 +29,7 @@ export function Budgets() {
   const { workspace, mayChange } = useMe();
   const queries = useQueryClient();
   const { tell } = useToasts();
-  const [asked, setAsked] = useState<{ kind: "new" } | { kind: "change" | "delete"; budget: Budget } | null>(null);
+  const [asked, setAsked] = useState<{ kind: "new" } | { kind: "change" | "add" | "delete"; budget: Budget } | { kind: "withdraw"; budget: Budget; addition: Addition } | null>(null);
   const list = usePages(
     ["budgets", workspace],
     (cursor) => documentOf(api.GET("/api/admin/v1/workspaces/{workspace}/budgets", { params: { path: { workspace }, query: { cursor } } })),
@@ -61,15 +62,24 @@ export function Budgets() {
                       {mayChange && (
                         <div className="row">
                           <Button size="small" look="quiet" icon={Pencil} aria-label={`Change the budget of ${nameOf(one)}`} onClick={() => setAsked({ kind: "change", budget: one })} />
+                          <Button size="small" look="quiet" icon={TrendingUp} aria-label={`Add to the budget of ${nameOf(one)}`} onClick={() => setAsked({ kind: "add", budget: one })} />
                           <Button size="small" look="quiet" icon={Trash2} aria-label={`Delete the budget of ${nameOf(one)}`} onClick={() => setAsked({ kind: "delete", budget: one })} />
                         </div>
                       )}
                     </div>
-                    <progress max={Number(one.limit) || 1} value={Number(one.spent) + Number(one.held)} aria-label={`Spent of the budget of ${nameOf(one)}`} />
+                    <progress max={Number(one.limit_in_force) || 1} value={Number(one.spent) + Number(one.held)} aria-label={`Spent of the budget of ${nameOf(one)}`} />
                     <p className="small number">
-                      <strong>{roundDollars(one.spent)}</strong> of {dollars(one.limit)} {one.period === "total" ? "in total" : one.period === "day" ? "today" : `this ${one.period}`}
+                      <strong>{roundDollars(one.spent)}</strong> of {dollars(one.limit_in_force)} {one.period === "total" ? "in total" : one.period === "day" ? "today" : `this ${one.period}`}
                       {Number(one.held) > 0 && `, ${roundDollars(one.held)} held`}
                     </p>
+                    {one.additions.map((addition) => (
+                      <div className="row spread single" key={addition.id}>
+                        <p className="small">
+                          {dollars(addition.amount)} of it until {dateTime(addition.until)}: {addition.reason} <span className="soft">({addition.by})</span>
+                        </p>
+                        {mayChange && <Button size="small" look="quiet" icon={X} aria-label={`Withdraw the addition: ${addition.reason}`} onClick={() => setAsked({ kind: "withdraw", budget: one, addition })} />}
+                      </div>
+                    ))}
                     <p className="small soft">
                       {one.thresholds.length > 0 ? `Alerts at ${one.thresholds.map((share) => `${share} %`).join(", ")}.` : "No alerts."} {one.is_enforced ? "Runs beyond it are refused." : "Runs beyond it are allowed."}
                     </p>
@@ -81,6 +91,16 @@ export function Budgets() {
           )}
           {asked?.kind === "new" && <BudgetForm onClose={() => setAsked(null)} onDone={again} />}
           {asked?.kind === "change" && <BudgetForm budget={asked.budget} onClose={() => setAsked(null)} onDone={again} />}
+          {asked?.kind === "add" && <AdditionForm budget={asked.budget} title={`Add to the budget: ${nameOf(asked.budget)}`} onClose={() => setAsked(null)} onDone={again} />}
+          {asked?.kind === "withdraw" && (
+            <FormDialog title="Withdraw the addition?" action="Withdraw" isDangerous onClose={() => setAsked(null)}
+              onSubmit={async () => {
+                await api.DELETE("/api/admin/v1/workspaces/{workspace}/budgets/{budget_id}/additions/{addition_id}", { params: { path: { workspace, budget_id: asked.budget.id, addition_id: asked.addition.id } } });
+                await again();
+              }}>
+              {() => <p>The budget is {dollars(asked.addition.amount)} smaller at once. Runs that were admitted continue.</p>}
+            </FormDialog>
+          )}
           {asked?.kind === "delete" && (
             <FormDialog title={`Delete the budget: ${nameOf(asked.budget)}?`} action="Delete" isDangerous onClose={() => setAsked(null)}
               onSubmit={async () => {
@@ -94,6 +114,28 @@ export function Budgets() {
         </div>
       )}
     </Loaded>
+  );
+}
+
+function AdditionForm({ budget, title, onClose, onDone }: { budget: Budget; title: string; onClose: () => void; onDone: () => Promise<unknown> }) {
+  const { workspace } = useMe();
+  const [amount, setAmount] = useState("");
+  const [until, setUntil] = useState("");
+  const [reason, setReason] = useState("");
+  return (
+    <FormDialog title={title} action="Add" onClose={onClose} fields={["amount", "until", "reason"]}
+      onSubmit={async () => {
+        await api.POST("/api/admin/v1/workspaces/{workspace}/budgets/{budget_id}/additions", { params: { path: { workspace, budget_id: budget.id } }, body: { amount, until, reason } });
+        await onDone();
+      }}>
+      {(faults) => (
+        <>
+          <Field label="Dollars to add" fault={faults.amount}>{(control) => <input {...control} {...textInput({ value: amount, onChange: setAmount })} inputMode="decimal" placeholder="50" />}</Field>
+          <Field label="Last day" hint="In UTC." fault={faults.until}>{(control) => <input {...control} {...textInput({ value: until, onChange: setUntil })} type="date" />}</Field>
+          <Field label="Reason" fault={faults.reason}>{(control) => <input {...control} {...textInput({ value: reason, onChange: setReason })} />}</Field>
+        </>
+      )}
+    </FormDialog>
   );
 }
 

@@ -47,7 +47,9 @@ from fairlead.operations.ledger.archives import (
 from fairlead.operations.ledger.budgets import (
     BadBudgetError,
     BudgetTakenError,
+    TooManyAdditionsError,
     TooManyBudgetsError,
+    UnknownAdditionError,
     UnknownBudgetError,
 )
 from fairlead.operations.ledger.corrections import NotRefundableError
@@ -95,9 +97,11 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     NotADateError: "{}",
     NotAnAmountError: "{}",
     OldDatabaseError: "{}",
+    TooManyAdditionsError: "{} additions to the budget are in force, as many as it may have; withdraw some first",
     TooManyBudgetsError: "the workspace has {} budgets already, as many as it may",
     TooManyLimitsError: "the workspace has {} limits of requests already, as many as it may",
     TracesUnavailableError: "{}",
+    UnknownAdditionError: "the budget has no addition {}; `fairlead budgets list --json` shows them",
     UnknownBudgetError: "this workspace has no budget with the id {}; `fairlead budgets list` shows them",
     UnknownChannelError: "this workspace has no alert channel {}; `fairlead alert-channels list` shows them",
     UnknownKeyError: "there is no living key with the id {}; `fairlead keys list` shows them",

@@ -1,5 +1,6 @@
 """Members as tests have them: a server, a key or a session, and what they ask."""
 
+import datetime
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,11 @@ import httpx
 from servers import Server
 
 PATH: Final = "/api/admin/v1"
+
+
+def in_days(number: int) -> str:
+    """The day after so many days, in UTC."""
+    return (datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=number)).isoformat()
 
 
 @dataclass

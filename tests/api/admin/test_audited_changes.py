@@ -10,7 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection, select, text
 
-from api.admin.members import Person, add_member, first_operator, refusal_of, sign_in
+from api.admin.members import Person, add_member, first_operator, in_days, refusal_of, sign_in
 from api.conftest import NewName
 from api.queues import Client
 from databases import opened_database
@@ -94,6 +94,7 @@ class _Act:
 
 _Change: TypeAlias = Callable[[_Act], httpx.Response]
 _BUDGET: Final = {"scope": "workspace", "limit": "5"}
+_ADDITION: Final = {"amount": "1", "until": in_days(2), "reason": "fair"}
 _LIMIT: Final = {"scope": "model", "subject": "fake/json-1", "per_minute": 9}
 _CHANNEL: Final = {"kind": "webhook", "target": f"https://93.184.216.34/{_SECRET}/x"}
 _ROLE: Final = {"role": "member", "unproven": True}
@@ -138,6 +139,8 @@ _CHANGES: Final = MappingProxyType[str, _Change](
         "change_budget": lambda act: act.ask(
             "PATCH", act.one("/budgets", {**_BUDGET, "period": "total"}), {"limit": "6", "thresholds": [90]}
         ),
+        "add_to_budget": lambda act: act.ask("POST", f"{_budget(act, 'week')}/additions", _ADDITION),
+        "withdraw_addition": lambda act: act.ask("DELETE", _added(act)),
         "delete_budget": lambda act: act.ask("DELETE", act.one("/budgets", {**_BUDGET, "period": "month"})),
         "create_channel": lambda act: act.ask("POST", f"{act.base}/alert-channels", _CHANNEL),
         "delete_channel": lambda act: act.ask("DELETE", act.one("/alert-channels", _CHANNEL)),
@@ -264,6 +267,15 @@ def _provider_key(act: _Act) -> str:
     path = f"{act.base}/provider-keys/fake"
     assert act.operator.ask("PUT", path, {"key": _SECRET}).is_success
     return path
+
+
+def _budget(act: _Act, period: str) -> str:
+    return act.one("/budgets", {**_BUDGET, "scope": "team", "subject": "render", "period": period})
+
+
+def _added(act: _Act) -> str:
+    path = f"{_budget(act, 'day')}/additions"
+    return f"{path}/{act.make(path, _ADDITION)['additions'][0]['id']}"
 
 
 def _rotate(act: _Act, member_id: str) -> httpx.Response:

@@ -3,7 +3,7 @@
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import Person, refusal_of
+from api.admin.members import Person, in_days, refusal_of
 
 pytestmark = pytest.mark.req("A-03")
 
@@ -54,6 +54,50 @@ def test_owner_makes_changes_and_deletes_a_budget(owner: Person, workspace: str,
 def test_bad_field_of_a_budget_is_named(owner: Person, workspace: str, body: dict[str, object], field: str) -> None:
     """The field that is wrong is in the answer, and nothing is made."""
     assert refusal_of(owner.ask("POST", f"/workspaces/{workspace}/budgets", body)) == (422, "invalid_input", field)
+
+
+def test_owner_adds_to_a_budget_until_a_day(owner: Person, workspace: str, operator: Person) -> None:
+    """What is added is shown with who, why and its end, with the limit in force, and is in the audit log."""
+    base = f"/workspaces/{workspace}/budgets"
+    path = f"{base}/{owner.ask('POST', base, {'scope': 'workspace', 'limit': '10'}).json()['id']}"
+    body = {"amount": "50", "until": in_days(2), "reason": "the fair"}
+    added = owner.ask("POST", f"{path}/additions", body)
+    assert added.status_code == 201
+    budget = added.json()
+    (addition,) = budget["additions"]
+    assert (budget["limit"], budget["limit_in_force"]) == ("10", "60")
+    assert (addition["amount"], addition["reason"]) == ("50", "the fair")
+    assert addition["by"] == owner.get("/me")["name"]
+    assert addition["until"] == f"{in_days(3)}T00:00:00.000Z"
+    assert owner.get(base)["items"] == [budget]
+    assert owner.ask("PATCH", path, {"limit": "20"}).json()["limit_in_force"] == "70"
+    assert owner.ask("DELETE", f"{path}/additions/{addition['id']}").status_code == 204
+    assert refusal_of(owner.ask("DELETE", f"{path}/additions/{addition['id']}"))[:2] == (404, "not_found")
+    assert owner.get(base)["items"][0]["additions"] == []
+    acts = operator.get("/audit-log", workspace=workspace)["items"]
+    assert [one["action"] for one in acts][:3:2] == ["budget.addition_withdrawn", "budget.addition_created"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("amount", "0"),
+        ("amount", "-1"),
+        ("amount", "a lot"),
+        ("until", "2026-01-01"),
+        ("until", "9999-12-31"),
+        ("until", "Christmas"),
+        ("reason", ""),
+        ("reason", "  "),
+        ("reason", "a\nb"),
+    ],
+)
+def test_bad_field_of_an_addition_is_named(owner: Person, workspace: str, field: str, value: str) -> None:
+    """An addition is more than nothing, ends later than now and within a year, and says why."""
+    base = f"/workspaces/{workspace}/budgets"
+    path = f"{base}/{owner.ask('POST', base, {'scope': 'workspace', 'limit': '10'}).json()['id']}/additions"
+    body = {"amount": "50", "until": in_days(2), "reason": "the fair", field: value}
+    assert refusal_of(owner.ask("POST", path, body)) == (422, "invalid_input", field)
 
 
 def test_budgets_are_listed_in_pages(owner: Person, workspace: str) -> None:

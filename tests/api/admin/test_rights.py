@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from api.admin.conftest import NewPerson
-from api.admin.members import PATH, Person
+from api.admin.members import PATH, Person, in_days
 from api.conftest import NewName
 from fairlead.api.admin.api import ROUTES
 from fairlead.api.http.route import Access, Route
@@ -26,6 +26,7 @@ _NAMES: Final = MappingProxyType(
         "invitation_id": _NOBODY,
         "key_id": _NOBODY,
         "budget_id": _NOBODY,
+        "addition_id": _NOBODY,
         "channel_id": _NOBODY,
         "limit_id": _NOBODY,
         "run_id": _NOBODY,
@@ -212,7 +213,11 @@ def _fill(operator: Person, workspace: str, *, again: bool = False) -> dict[str,
             one = told["key"] if name == "key_id" else told
         ids[name] = one["id"]
     if not again:
+        addition = {"amount": "1", "until": in_days(2), "reason": "theirs"}
+        added = operator.ask("POST", f"{base}/budgets/{ids['budget_id']}/additions", addition)
+        assert added.is_success, added.text
         stored = operator.ask("PUT", f"{base}/provider-keys/fake", {"key": "sk-of-theirs"})
         assert stored.is_success, stored.text
     assert operator.get(f"{base}/provider-keys")["items"][0]["provider"] == "fake"
-    return {**ids, "provider": "fake"}
+    (added,) = operator.get(f"{base}/budgets")["items"][0]["additions"]
+    return {**ids, "addition_id": added["id"], "provider": "fake"}

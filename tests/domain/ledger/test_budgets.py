@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from fairlead.domain.faults import BudgetExceeded
 from fairlead.domain.ledger.budgets import (
+    Addition,
     Budget,
     BudgetPeriod,
     NoBudgetError,
     changed_budget,
+    limit_in_force,
     period_start,
     refuse_budget,
 )
@@ -91,3 +93,11 @@ def test_period_alone_is_no_budget() -> None:
     """A period alone is not a budget."""
     with pytest.raises(NoBudgetError):
         changed_budget(None, None, BudgetPeriod.DAY)
+
+
+@pytest.mark.req("A-03")
+@given(st.integers(0, 100), st.lists(st.tuples(st.integers(1, 50), st.integers(0, 10)), max_size=6), st.integers(0, 10))
+def test_limit_in_force_has_what_has_not_ended(limit: int, added: list[tuple[int, int]], now: int) -> None:
+    """An addition counts up to its end, and not at it."""
+    additions = [Addition(str(number), amount, until, "fair", "Ada", 0) for number, (amount, until) in enumerate(added)]
+    assert limit_in_force(limit, additions, now) == limit + sum(amount for amount, until in added if until > now)

@@ -14,7 +14,7 @@ from fairlead.clock import new_id
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.faults import BudgetExceeded, is_fault
 from fairlead.domain.ledger.alerts import ChannelKind
-from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
+from fairlead.domain.ledger.budgets import ADDITIONS_MAX, Addition, Budget, BudgetPeriod, BudgetScope
 from fairlead.domain.runs.entries import BookedRun
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database
@@ -24,13 +24,17 @@ from fairlead.storage.ledger.budgets import (
     BudgetRecord,
     BudgetTakenError,
     NewBudget,
+    TooManyAdditionsError,
+    UnknownAdditionError,
     UnknownBudgetError,
+    add_to_budget,
     change_budget,
     change_team,
     create_budget,
     delete_budget,
     find_budget,
     list_budgets,
+    withdraw_addition,
 )
 from fairlead.storage.runs.batch import Written
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement, write_at
@@ -239,6 +243,57 @@ def test_changed_and_deleted_budgets_take_effect(paid: Books) -> None:
     paid.do(lambda c: delete_budget(c, LAB, id_))
     assert ask(paid, "c", 1_000) is None
     assert paid.rows("SELECT budgets FROM workspaces")[0]["budgets"] == 0
+
+
+def add(books: Books, budget_id: str, amount: int, until: int, id_: str = "more", at: int = NOW) -> None:
+    """Add to a budget until a time."""
+    new = Addition(id_, amount, until, "the fair", "Ada", at)
+    books.do(lambda c: add_to_budget(c, LAB, budget_id, new))
+
+
+@pytest.mark.req("T-07")
+def test_addition_counts_until_it_ends_by_the_clock_of_the_database(paid: Books) -> None:
+    """A run is admitted on the limit of its moment, whatever its own server's clock says; the refusal names it."""
+    id_ = give(paid, BudgetScope.TEAM)
+    add(paid, id_, 50, NOW + 1000)
+    assert ask(paid, "a", 140) is None
+    assert ask(paid, "b", 11) == BudgetExceeded(150, "month", 0, 140, 11, "team", "studio")
+    paid.write(failure("a"))
+    late = partial(paid.write, now=NOW + 1000)
+    assert late(admission("c", 101, key_id="key-1")) == [BudgetExceeded(100, "month", 0, 0, 101, "team", "studio")]
+    assert late(admission("d", 100, key_id="key-1", created_at=NOW + 5000)) == [None]
+
+
+def test_addition_makes_thresholds_and_refusals_news_again(paid: Books) -> None:
+    """Thresholds are shares of the limit in force, and the first refusal under it is told."""
+    id_ = give(paid, BudgetScope.WORKSPACE, thresholds=(80,))
+    assert is_fault(ask(paid, "a", 101))
+    add(paid, id_, 100, TOMORROW)
+    for number, charge in enumerate((90, 60, 10)):
+        assert ask(paid, f"run-{number}", charge) is None
+        paid.write(settlement(f"run-{number}", charge=charge))
+    assert is_fault(ask(paid, "b", 41))
+    told = [(kind, found["limit"], found["spent"]) for kind, found in alert_kinds(paid)]
+    assert told == [("refusal", 100, 0), ("threshold", 200, 160), ("refusal", 200, 160)]
+
+
+def test_addition_is_withdrawn_and_forgotten_after_its_end(paid: Books) -> None:
+    """One that is withdrawn counts no more; ended ones make room, and only so many are in force at once."""
+    id_ = give(paid, BudgetScope.WORKSPACE)
+    for number in range(ADDITIONS_MAX):
+        add(paid, id_, 1, NOW + 1000, f"more-{number}")
+    with pytest.raises(TooManyAdditionsError):
+        add(paid, id_, 1, TOMORROW)
+    paid.do(lambda c: withdraw_addition(c, LAB, id_, "more-0"))
+    with pytest.raises(UnknownAdditionError):
+        paid.do(lambda c: withdraw_addition(c, LAB, id_, "more-0"))
+    assert is_fault(ask(paid, "a", 100 + ADDITIONS_MAX))
+    add(paid, id_, 7, TOMORROW, at=NOW + 1000)
+    found = paid.do(lambda c: find_budget(c, LAB, id_, TODAY))
+    assert [one.amount for one in found.additions] == [7]
+    for work in (partial(withdraw_addition, addition_id="more"), partial(add_to_budget, new=found.additions[0])):
+        with pytest.raises(UnknownBudgetError):
+            paid.do(partial(work, workspace_id="office", budget_id=id_))
 
 
 def test_budgets_are_listed_in_pages(paid: Books) -> None:

@@ -64,6 +64,7 @@ API: Final = Api(
         model="The model segment of a model's id.",
         deployment_id="The id of a deployment.",
         budget_id="The id of a budget.",
+        addition_id="The id of an addition to a budget.",
         job_id="The id of a job.",
         run_id="The id of a run.",
         limit_id="The id of a limit of requests.",

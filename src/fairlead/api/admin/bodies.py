@@ -44,6 +44,9 @@ IDEMPOTENCY_KEY: Final = Parameter(
     where="header",
 )
 
+_ENDS: Final = ("to", "until")
+"""Fields in which a day means its end."""
+
 
 class FieldError(Exception):
     """A body or a query is not right in one place: `field` is its name, as callers spell it, or None."""
@@ -107,7 +110,7 @@ def number_after(request: Request, which: str) -> int | None:
 
 
 def time_of(request: Request, name: str) -> int | None:
-    """A time in the query, in ms since 1970: a day, of which `to` means the end, or a time of RFC 3339; FieldError."""
+    """A time in the query, in ms since 1970: a day (its end for `to` and `until`), or a time of RFC 3339; FieldError."""
     text = request.query_params.get(name)
     return None if text is None else read_time(name, text)
 
@@ -116,7 +119,7 @@ def read_time(name: str, text: str) -> int:
     """The same of a text in a body or a query of this name; FieldError."""
     try:
         if len(text) == _DATE_CHARACTERS:
-            return start_of(read_date(name, text)) + (DAY_MS if name == "to" else 0)
+            return start_of(read_date(name, text)) + (DAY_MS if name in _ENDS else 0)
         moment = datetime.datetime.fromisoformat(text)
         return int(moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp() * 1000)
     except (ValueError, OverflowError) as error:

@@ -7,13 +7,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.admin.access import actor_of, workspace_of
-from fairlead.api.admin.bodies import PAGE, FieldError, after_of, answer, limit_of, number_after, page_of, read_body
+from fairlead.api.admin.bodies import (
+    PAGE,
+    FieldError,
+    after_of,
+    answer,
+    limit_of,
+    number_after,
+    page_of,
+    read_body,
+    read_time,
+)
 from fairlead.api.admin.documents import Page
 from fairlead.api.admin.money_documents import (
+    AdditionShown,
     AlertShown,
     BudgetChange,
     BudgetShown,
     ChannelShown,
+    NewAddition,
     NewBudget,
     NewChannel,
     TellingShown,
@@ -24,12 +36,12 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Right
 from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.ledger.alerts import message_of_alert
-from fairlead.domain.ledger.budgets import Budget, BudgetScope
+from fairlead.domain.ledger.budgets import Budget, BudgetScope, additions_in_force
 from fairlead.domain.ledger.money import NotAnAmountError, as_dollars, from_dollars
 from fairlead.operations.catalog import CatalogKeeper, check_models
 from fairlead.operations.ledger import budgets as operations
 from fairlead.operations.ledger.alerts import AlertChannels, Channel, ToldAlert
-from fairlead.operations.ledger.budgets import BudgetChanges, BudgetDraft, BudgetRecord
+from fairlead.operations.ledger.budgets import AdditionDraft, BudgetChanges, BudgetDraft, BudgetRecord
 from fairlead.operations.outages import AnsweringDatabase
 
 _CREATED: Final = 201
@@ -53,34 +65,52 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
             self.database, workspace.id, self.clock, after_of(request, which), limit + 1
         )
         after = found[limit - 1].id if len(found) > limit else None
-        return answer(page_of([_show(one) for one in found[:limit]], which, after))
+        return answer(page_of([self._show(one) for one in found[:limit]], which, after))
 
     async def create_budget(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/budgets`: a budget, which begins with what its period has cost so far."""
         body, workspace = await read_body(request, NewBudget), workspace_of(request)
-        budget = Budget(_amount(body.limit), body.period)
+        budget = Budget(_amount("limit", body.limit), body.period)
         draft = BudgetDraft(body.scope, body.subject or "", budget, body.thresholds, body.is_enforced)
         if body.scope is BudgetScope.MODEL and is_model_id(draft.subject):
             today = self.catalog.today()
             await check_models(self.database, self.catalog.current, workspace.id, "subject", [draft.subject], today)
         made = await operations.create_budget(self.database, workspace.id, draft, actor_of(request), self.clock)
-        return answer(_show(made), _CREATED)
+        return answer(self._show(made), _CREATED)
 
     async def change_budget(self, request: Request) -> Response:
         """`PATCH /workspaces/{workspace}/budgets/{budget_id}`: other figures; runs that were admitted go on."""
         body, workspace = await read_body(request, BudgetChange), workspace_of(request)
-        limit = None if body.limit is None else _amount(body.limit)
+        limit = None if body.limit is None else _amount("limit", body.limit)
         changes = BudgetChanges(limit, body.period, body.thresholds, body.is_enforced)
         budget_id = request.path_params["budget_id"]
         changed = await operations.change_budget(
             self.database, workspace.id, budget_id, changes, actor_of(request), self.clock
         )
-        return answer(_show(changed))
+        return answer(self._show(changed))
 
     async def delete_budget(self, request: Request) -> Response:
         """`DELETE /workspaces/{workspace}/budgets/{budget_id}`: it no longer refuses runs."""
         workspace, budget_id = workspace_of(request), request.path_params["budget_id"]
         await operations.delete_budget(self.database, workspace.id, budget_id, actor_of(request), self.clock)
+        return Response(status_code=_DELETED)
+
+    async def add_to_budget(self, request: Request) -> Response:
+        """`POST /workspaces/{workspace}/budgets/{budget_id}/additions`: a larger budget, until a time."""
+        body, workspace = await read_body(request, NewAddition), workspace_of(request)
+        draft = AdditionDraft(_amount("amount", body.amount), read_time("until", body.until), body.reason)
+        budget_id = request.path_params["budget_id"]
+        changed = await operations.add_to_budget(
+            self.database, workspace.id, budget_id, draft, actor_of(request), self.clock
+        )
+        return answer(self._show(changed), _CREATED)
+
+    async def withdraw_addition(self, request: Request) -> Response:
+        """`DELETE /workspaces/{workspace}/budgets/{budget_id}/additions/{addition_id}`: it ends before its time."""
+        workspace, ids = workspace_of(request), request.path_params
+        await operations.withdraw_addition(
+            self.database, workspace.id, ids["budget_id"], ids["addition_id"], actor_of(request), self.clock
+        )
         return Response(status_code=_DELETED)
 
     async def list_channels(self, request: Request) -> Response:
@@ -114,28 +144,41 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
         last = str(found[limit - 1].alert.id) if len(found) > limit else None
         return answer(page_of([_shown_alert(one) for one in found[:limit]], which, last))
 
+    def _show(self, one: BudgetRecord) -> BudgetShown:
+        now = self.clock.now_ms()
+        additions: list[AdditionShown] = [
+            {
+                "id": each.id,
+                "amount": as_dollars(each.amount),
+                "until": as_time(each.until),
+                "reason": each.reason,
+                "by": each.by,
+                "created_at": as_time(each.created_at),
+            }
+            for each in additions_in_force(one.additions, now)
+        ]
+        return {
+            "id": one.id,
+            "scope": one.scope.value,
+            "subject": one.subject or None,
+            "period": one.budget.period.value,
+            "since": one.since,
+            "limit": as_dollars(one.budget.limit),
+            "limit_in_force": as_dollars(one.limit_at(now)),
+            "spent": as_dollars(one.spent),
+            "held": as_dollars(one.held),
+            "thresholds": one.thresholds,
+            "is_enforced": one.is_enforced,
+            "additions": additions,
+            "created_at": as_time(one.created_at),
+        }
 
-def _amount(text: str) -> int:
+
+def _amount(name: str, text: str) -> int:
     try:
         return from_dollars(text)
     except NotAnAmountError as error:
-        raise FieldError("limit", f"{error}.") from error
-
-
-def _show(one: BudgetRecord) -> BudgetShown:
-    return {
-        "id": one.id,
-        "scope": one.scope.value,
-        "subject": one.subject or None,
-        "period": one.budget.period.value,
-        "since": one.since,
-        "limit": as_dollars(one.budget.limit),
-        "spent": as_dollars(one.spent),
-        "held": as_dollars(one.held),
-        "thresholds": one.thresholds,
-        "is_enforced": one.is_enforced,
-        "created_at": as_time(one.created_at),
-    }
+        raise FieldError(name, f"{error}.") from error
 
 
 def _shown_channel(one: Channel) -> ChannelShown:
@@ -209,6 +252,27 @@ ROUTES: Final = (
         BudgetHandlers.delete_budget,
         "Delete a budget",
         {204: Answer("It is deleted.")},
+        (404,),
+        access=Access.MEMBER,
+        right=Right.MANAGE,
+    ),
+    Route(
+        "POST",
+        f"{_BUDGETS}/{{budget_id}}/additions",
+        BudgetHandlers.add_to_budget,
+        "Add to a budget until a time",
+        {201: Answer("The budget, with what is added to it.", BudgetShown)},
+        (400, 404, 409, 413, 422),
+        body=Body(NewAddition),
+        access=Access.MEMBER,
+        right=Right.MANAGE,
+    ),
+    Route(
+        "DELETE",
+        f"{_BUDGETS}/{{budget_id}}/additions/{{addition_id}}",
+        BudgetHandlers.withdraw_addition,
+        "End an addition to a budget before its time",
+        {204: Answer("It has ended.")},
         (404,),
         access=Access.MEMBER,
         right=Right.MANAGE,

@@ -48,7 +48,14 @@ from fairlead.operations.accounts.workspaces import (
 from fairlead.operations.catalog import UnknownModelError
 from fairlead.operations.file_audits import AuditUnderWayError
 from fairlead.operations.ledger.alerts import BadChannelError, UnknownChannelError
-from fairlead.operations.ledger.budgets import BadBudgetError, BudgetTakenError, TooManyBudgetsError, UnknownBudgetError
+from fairlead.operations.ledger.budgets import (
+    BadBudgetError,
+    BudgetTakenError,
+    TooManyAdditionsError,
+    TooManyBudgetsError,
+    UnknownAdditionError,
+    UnknownBudgetError,
+)
 from fairlead.operations.ledger.corrections import NotRefundableError
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.operations.partners import UnknownProviderError
@@ -133,8 +140,12 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
         SignInFirstError: _Worded(
             409, "conflict", "A member has the address {} already: sign in as that member, and open the link again."
         ),
+        TooManyAdditionsError: _Worded(
+            409, "conflict", "{} additions to the budget are in force, as many as there may be; withdraw some first."
+        ),
         TooManyBudgetsError: _Worded(409, "conflict", "The workspace has as many budgets as there may be."),
         TooManyKeysError: _Worded(409, "conflict", "The member has as many keys as there may be; revoke one first."),
+        UnknownAdditionError: _Worded(404, "not_found", "The budget has no such addition."),
         UnknownBudgetError: _Worded(404, "not_found", "The workspace has no such budget."),
         UnknownChannelError: _Worded(404, "not_found", "The workspace has no such alert channel."),
         UnknownEntryError: _Worded(404, "not_found", "There is no {} in the registry."),

@@ -8,7 +8,14 @@ import msgspec
 from fairlead.api.admin.documents import Dollars
 from fairlead.api.http.schemas import Day, Time, Uuid
 from fairlead.domain.ledger.alerts import TARGET_CHARACTERS_MAX, AlertKind, ChannelKind
-from fairlead.domain.ledger.budgets import PERCENT_MAX, THRESHOLDS, THRESHOLDS_MAX, BudgetPeriod, BudgetScope
+from fairlead.domain.ledger.budgets import (
+    PERCENT_MAX,
+    REASON_CHARACTERS_MAX,
+    THRESHOLDS,
+    THRESHOLDS_MAX,
+    BudgetPeriod,
+    BudgetScope,
+)
 from fairlead.operations.accounts.rate_limits import PER_MINUTE_MAX
 
 Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PERCENT_MAX)]
@@ -20,8 +27,22 @@ KindName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [ki
 ReasonName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in AlertKind]})]
 
 
+class AdditionShown(TypedDict):
+    """An amount by which a budget is larger until a time; `by` is who made it."""
+
+    id: Uuid
+    amount: Dollars
+    until: Time
+    reason: str
+    by: str
+    created_at: Time
+
+
 class BudgetShown(TypedDict):
-    """A budget as it is now: `spent` in the period that began at `since`, `held` for runs under way."""
+    """A budget as it is now: `spent` in the period that began at `since`, `held` for runs under way.
+
+    `limit_in_force` is the limit with the `additions`, which are those that have not ended.
+    """
 
     id: Uuid
     scope: ScopeName
@@ -29,10 +50,12 @@ class BudgetShown(TypedDict):
     period: PeriodName
     since: Day
     limit: Dollars
+    limit_in_force: Dollars
     spent: Dollars
     held: Dollars
     thresholds: Sequence[int]
     is_enforced: bool
+    additions: Sequence[AdditionShown]
     created_at: Time
 
 
@@ -54,6 +77,14 @@ class BudgetChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     period: BudgetPeriod | None = None
     thresholds: Annotated[tuple[Percent, ...], msgspec.Meta(max_length=THRESHOLDS_MAX)] | None = None
     is_enforced: bool | None = None
+
+
+class NewAddition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be added to a budget until a time, or to the end of a day in UTC, and why."""
+
+    amount: Dollars
+    until: Annotated[str, msgspec.Meta(max_length=40)]
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=REASON_CHARACTERS_MAX)]
 
 
 class NewChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

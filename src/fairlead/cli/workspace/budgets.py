@@ -3,32 +3,34 @@
 from typing import Final
 
 import click
+import msgspec
 
 from fairlead.cli.catalog import check_named_models
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.clock import Clock
 from fairlead.domain.catalog.identifiers import is_model_id
-from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope
+from fairlead.domain.days import DAY_MS, read_date, start_of
+from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope, additions_in_force
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.ledger import budgets as operations
-from fairlead.operations.ledger.budgets import BudgetChanges, BudgetDraft, BudgetRecord
+from fairlead.operations.ledger.budgets import AdditionDraft, BudgetChanges, BudgetDraft, BudgetRecord
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 
 _COLUMNS: Final = (
-    "id", "scope", "subject", "period", "limit", "spent", "held", "thresholds", "is_enforced", "created_at",
+    "id", "scope", "subject", "period", "limit", "added", "spent", "held", "thresholds", "is_enforced", "created_at",
 )  # fmt: skip
-_MONEY: Final = ("limit", "spent", "held")
+_MONEY: Final = ("limit", "added", "spent", "held")
 _PERIODS: Final = [period.value for period in BudgetPeriod]
 _LISTED_MAX: Final = 10_000
 
 
 @click.group()
 def budgets() -> None:
-    """Make, list, change and delete budgets of a workspace, its teams, keys and models."""
+    """Make, list, change, add to and delete budgets of a workspace, its teams, keys and models."""
 
 
 @budgets.command()
@@ -138,17 +140,59 @@ def delete(workspace: str, budget_id: str, settings: Settings) -> None:
     click.echo(f"Deleted {budget_id}.")
 
 
+@budgets.command()
+@click.argument("workspace")
+@click.argument("budget_id", metavar="BUDGET")
+@click.argument("amount", metavar="DOLLARS")
+@click.option("--until", metavar="DATE", required=True, help="The day, such as 2026-12-24, with which it ends in UTC.")
+@click.option("--reason", metavar="TEXT", required=True, help="Why; it is shown with the addition.")
+@settings_option
+def add(workspace: str, budget_id: str, amount: str, until: str, reason: str, settings: Settings) -> None:
+    """Add DOLLARS to a BUDGET of WORKSPACE for some days."""
+    draft = AdditionDraft(from_dollars(amount), start_of(read_date("--until", until)) + DAY_MS, reason)
+
+    async def work(database: Database) -> BudgetRecord:
+        workspace_id = await find_workspace(database, workspace)
+        return await operations.add_to_budget(database, workspace_id, budget_id, draft, shell_actor(), Clock())
+
+    changed = in_database(settings, work)
+    limit = as_dollars(changed.limit_at(Clock().now_ms()))
+    click.echo(f"The budget {budget_id} is {limit} dollars now, with the addition {changed.additions[-1].id}.")
+
+
+@budgets.command()
+@click.argument("workspace")
+@click.argument("budget_id", metavar="BUDGET")
+@click.argument("addition_id", metavar="ADDITION")
+@settings_option
+def withdraw(workspace: str, budget_id: str, addition_id: str, settings: Settings) -> None:
+    """End an ADDITION to a BUDGET of WORKSPACE before its time."""
+
+    async def work(database: Database) -> None:
+        workspace_id = await find_workspace(database, workspace)
+        await operations.withdraw_addition(database, workspace_id, budget_id, addition_id, shell_actor(), Clock())
+
+    in_database(settings, work)
+    click.echo(f"Ended {addition_id}.")
+
+
 def _row(one: BudgetRecord) -> dict[str, object]:
+    now = Clock().now_ms()
     row = {
         "id": one.id,
         "scope": one.scope.value,
         "subject": one.subject or None,
         "period": one.budget.period.value,
         "limit": one.budget.limit,
+        "added": one.limit_at(now) - one.budget.limit,
         "spent": one.spent,
         "held": one.held,
         "thresholds": list(one.thresholds),
         "is_enforced": one.is_enforced,
+        "additions": [
+            with_times(with_dollars(msgspec.structs.asdict(each), "amount"), "until", "created_at")
+            for each in additions_in_force(one.additions, now)
+        ],
         "created_at": one.created_at,
     }
     return with_times(with_dollars(row, *_MONEY), "created_at")

@@ -15,6 +15,10 @@ BUDGETS_MAX: Final = 10_000
 """Budgets of one workspace."""
 THRESHOLDS_MAX: Final = 10
 PERCENT_MAX: Final = 1000
+ADDITIONS_MAX: Final = 20
+"""Temporary additions to one budget that are in force at a time."""
+ADDITION_DAYS_MAX: Final = 366
+REASON_CHARACTERS_MAX: Final = 200
 TEAM_CHARACTERS_MAX: Final = 64
 
 _EVER: Final = datetime.date.min
@@ -48,6 +52,20 @@ class Budget(msgspec.Struct, frozen=True):
     period: BudgetPeriod
 
 
+class Addition(msgspec.Struct, frozen=True):
+    """An amount (10^-8 dollars) by which a budget is larger until a time; times in ms since 1970.
+
+    `by` is the name of who made it, as in the audit log.
+    """
+
+    id: str
+    amount: int
+    until: int
+    reason: str
+    by: str
+    created_at: int
+
+
 class NoBudgetError(Exception):
     """A period was given without an amount, where there was no budget before."""
 
@@ -72,6 +90,16 @@ def period_start(period: BudgetPeriod, today: datetime.date) -> datetime.date:
             return today.replace(day=1)
         case BudgetPeriod.TOTAL:
             return _EVER
+
+
+def additions_in_force(additions: Sequence[Addition], now: int) -> tuple[Addition, ...]:
+    """The additions that have not ended at a time (ms since 1970)."""
+    return tuple(one for one in additions if now < one.until)
+
+
+def limit_in_force(limit: int, additions: Sequence[Addition], now: int) -> int:
+    """A budget with what is added to it at a time (ms since 1970)."""
+    return limit + sum(one.amount for one in additions_in_force(additions, now))
 
 
 def target_of(scope: BudgetScope, workspace_id: str, subject: str) -> str:

@@ -5,15 +5,20 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from sqlalchemy import Connection
 
 from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.catalog.identifiers import is_model_id
+from fairlead.domain.days import DAY_MS
 from fairlead.domain.ledger.budgets import (
+    ADDITION_DAYS_MAX,
     PERCENT_MAX,
+    REASON_CHARACTERS_MAX,
     TEAM_CHARACTERS_MAX,
     THRESHOLDS,
     THRESHOLDS_MAX,
+    Addition,
     Budget,
     BudgetScope,
     is_team,
@@ -26,7 +31,9 @@ from fairlead.storage.ledger.budgets import (
     BudgetChanges,
     BudgetRecord,
     BudgetTakenError,
+    TooManyAdditionsError,
     TooManyBudgetsError,
+    UnknownAdditionError,
     UnknownBudgetError,
 )
 
@@ -36,12 +43,16 @@ __all__ = [
     "BudgetDraft",
     "BudgetRecord",
     "BudgetTakenError",
+    "TooManyAdditionsError",
     "TooManyBudgetsError",
+    "UnknownAdditionError",
     "UnknownBudgetError",
+    "add_to_budget",
     "change_budget",
     "create_budget",
     "delete_budget",
     "list_budgets",
+    "withdraw_addition",
 ]
 
 _PERCENTS: Final = range(1, PERCENT_MAX + 1)
@@ -63,6 +74,14 @@ class BudgetDraft(msgspec.Struct, frozen=True):
     budget: Budget
     thresholds: tuple[int, ...] = THRESHOLDS
     is_enforced: bool = True
+
+
+class AdditionDraft(msgspec.Struct, frozen=True):
+    """What is to be added to a budget: an amount (10^-8 dollars), until when (ms since 1970), and why."""
+
+    amount: int
+    until: int
+    reason: str
 
 
 async def list_budgets(
@@ -118,6 +137,31 @@ async def delete_budget(database: Database, workspace_id: str, budget_id: str, b
     await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
 
 
+async def add_to_budget(
+    database: Database, workspace_id: str, budget_id: str, draft: AdditionDraft, by: Actor, clock: Clock
+) -> BudgetRecord:
+    """Add to a budget until a time. BadBudgetError, TooManyAdditionsError, UnknownBudgetError."""
+    now = clock.now_ms()
+    _check_addition(draft, now)
+    new = Addition(new_id(), draft.amount, draft.until, draft.reason, by.name, now)
+    work = partial(budgets.add_to_budget, workspace_id=workspace_id, budget_id=budget_id, new=new)
+    act = Act("budget.addition_created", workspace_id, budget_id, {"addition": new.id, **msgspec.to_builtins(draft)})
+    await database.write(with_entry(work, by, lambda _: act, now))
+    return await _find(database, workspace_id, budget_id, clock)
+
+
+async def withdraw_addition(
+    database: Database, workspace_id: str, budget_id: str, addition_id: str, by: Actor, clock: Clock
+) -> None:
+    """End an addition before its time; runs that were admitted go on. UnknownAdditionError, UnknownBudgetError."""
+    act = Act("budget.addition_withdrawn", workspace_id, budget_id, {"addition": addition_id})
+
+    def work(connection: Connection) -> None:
+        budgets.withdraw_addition(connection, workspace_id, budget_id, addition_id)
+
+    await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
+
+
 async def _find(database: Database, workspace_id: str, budget_id: str, clock: Clock) -> BudgetRecord:
     today = clock.today()
     found = await database.read(lambda c: budgets.find_budget(c, workspace_id, budget_id, today))
@@ -131,6 +175,15 @@ def _check_figures(limit: int, thresholds: Sequence[int]) -> None:
         raise BadBudgetError("limit", "A budget must not be negative.")
     if len(thresholds) > THRESHOLDS_MAX or not all(percent in _PERCENTS for percent in thresholds):
         raise BadBudgetError("thresholds", f"At most {THRESHOLDS_MAX} thresholds, from 1 to {PERCENT_MAX} percent.")
+
+
+def _check_addition(draft: AdditionDraft, now: int) -> None:
+    if draft.amount <= 0:
+        raise BadBudgetError("amount", "An addition must be more than nothing.")
+    if not now < draft.until <= now + ADDITION_DAYS_MAX * DAY_MS:
+        raise BadBudgetError("until", f"An addition ends later than now, and within {ADDITION_DAYS_MAX} days.")
+    if not (draft.reason.strip() and draft.reason.isprintable() and len(draft.reason) <= REASON_CHARACTERS_MAX):
+        raise BadBudgetError("reason", f"Say why, in 1 to {REASON_CHARACTERS_MAX} characters.")
 
 
 async def _check_subject(database: Database, workspace_id: str, draft: BudgetDraft) -> None:

@@ -40,6 +40,7 @@ budgets = Table(
     Column("is_enforced", Boolean, nullable=False, server_default=true(), comment="whether runs past it are refused"),
     Column("told_refusal", Boolean, nullable=False, server_default=false(), comment="told in this period"),
     Column("created_at", _INT, nullable=False),
+    Column("additions", Text, nullable=False, server_default="[]", comment="JSON array of what is added for a time"),
 )
 Index("uq_budgets_target_period", budgets.c.target, budgets.c.period, unique=True)
 Index("ix_budgets_workspace_id_id", budgets.c.workspace_id, budgets.c.id)

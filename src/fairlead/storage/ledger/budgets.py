@@ -7,6 +7,7 @@ happens under the lock of the workspace.
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from sqlalchemy import (
@@ -28,11 +29,15 @@ from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.days import day_of
 from fairlead.domain.ledger.budgets import (
+    ADDITIONS_MAX,
     BUDGETS_MAX,
     THRESHOLDS,
+    Addition,
     Budget,
     BudgetPeriod,
     BudgetScope,
+    additions_in_force,
+    limit_in_force,
     period_start,
     target_of,
 )
@@ -42,6 +47,9 @@ from fairlead.storage.accounts.workspaces import UnknownKeyError
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.tables import api_keys, runs, usage_days, workspaces
 from fairlead.storage.work.table import AHEAD_MS, in_state
+
+NO_ADDITIONS: Final = "[]"
+"""What a row of a budget has where nothing is added to it."""
 
 
 class BudgetTakenError(Exception):
@@ -54,6 +62,14 @@ class TooManyBudgetsError(Exception):
 
 class UnknownBudgetError(Exception):
     """The workspace has no budget of this id."""
+
+
+class UnknownAdditionError(Exception):
+    """Nothing of this id is added to the budget."""
+
+
+class TooManyAdditionsError(Exception):
+    """As much is added to the budget at once as may be."""
 
 
 class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +86,10 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetRecord(msgspec.Struct, frozen=True):
-    """A budget on a day: `since` is the first day of its period, `spent` the spending from there on."""
+    """A budget on a day: `since` is the first day of its period, `spent` the spending from there on.
+
+    Some of the `additions` may have ended.
+    """
 
     id: str
     scope: BudgetScope
@@ -82,6 +101,11 @@ class BudgetRecord(msgspec.Struct, frozen=True):
     thresholds: tuple[int, ...]
     is_enforced: bool
     created_at: int
+    additions: tuple[Addition, ...] = ()
+
+    def limit_at(self, now: int) -> int:
+        """What may be spent of it at a time (ms since 1970), with what is added to it."""
+        return limit_in_force(self.budget.limit, self.additions, now)
 
 
 def create_budget(connection: Connection, new: NewBudget, today: datetime.date) -> None:
@@ -142,6 +166,26 @@ def change_budget(
         connection.execute(update(budgets).where(budgets.c.id == budget_id).values(values))
     except IntegrityError as error:
         raise BudgetTakenError(before.subject) from error
+
+
+def add_to_budget(connection: Connection, workspace_id: str, budget_id: str, new: Addition) -> None:
+    """Add to a budget for a time; additions that have ended by then are forgotten. UnknownBudgetError.
+
+    TooManyAdditionsError.
+    """
+    kept = additions_in_force(_lock_additions(connection, workspace_id, budget_id), new.created_at)
+    if len(kept) >= ADDITIONS_MAX:
+        raise TooManyAdditionsError(ADDITIONS_MAX)
+    _store_additions(connection, budget_id, (*kept, new))
+
+
+def withdraw_addition(connection: Connection, workspace_id: str, budget_id: str, addition_id: str) -> None:
+    """End an addition to a budget before its time; UnknownBudgetError, UnknownAdditionError."""
+    before = _lock_additions(connection, workspace_id, budget_id)
+    kept = tuple(one for one in before if one.id != addition_id)
+    if len(kept) == len(before):
+        raise UnknownAdditionError(addition_id)
+    _store_additions(connection, budget_id, kept)
 
 
 def delete_budget(connection: Connection, workspace_id: str, budget_id: str) -> None:
@@ -358,7 +402,24 @@ def _record(connection: Connection, row: Row[*tuple[object, ...]], today: dateti
         thresholds=msgspec.json.decode(row.thresholds, type=tuple[int, ...]),
         is_enforced=row.is_enforced,
         created_at=row.created_at,
+        additions=msgspec.json.decode(row.additions, type=tuple[Addition, ...]),
     )
+
+
+def _lock_additions(connection: Connection, workspace_id: str, budget_id: str) -> tuple[Addition, ...]:
+    """What is added to a budget, under the lock of its workspace; UnknownBudgetError."""
+    _lock(connection, workspace_id)
+    mine = budgets.c.id == budget_id, budgets.c.workspace_id == workspace_id
+    stored = connection.scalar(select(budgets.c.additions).where(*mine))
+    if stored is None:
+        raise UnknownBudgetError(budget_id)
+    return msgspec.json.decode(stored, type=tuple[Addition, ...])
+
+
+def _store_additions(connection: Connection, budget_id: str, additions: tuple[Addition, ...]) -> None:
+    # Under another limit the next refusal is news again.
+    values = {"additions": msgspec.json.encode(additions).decode(), "told_refusal": False}
+    connection.execute(update(budgets).where(budgets.c.id == budget_id).values(values))
 
 
 def _lock(connection: Connection, workspace_id: str) -> None:

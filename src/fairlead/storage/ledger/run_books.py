@@ -17,10 +17,12 @@ from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.faults import Fault
 from fairlead.domain.ledger.alerts import AlertKind, BudgetFigures
 from fairlead.domain.ledger.budgets import (
+    Addition,
     Budget,
     BudgetPeriod,
     BudgetScope,
     crossed_threshold,
+    limit_in_force,
     period_start,
     refuse_budget,
     targets_of_run,
@@ -29,7 +31,7 @@ from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
 from fairlead.storage.db.tables import api_keys
 from fairlead.storage.ledger.alerts import NewAlert
-from fairlead.storage.ledger.budgets import lies_ahead, spent_since
+from fairlead.storage.ledger.budgets import NO_ADDITIONS, lies_ahead, spent_since
 from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums
 
 _NO_USAGE: Final = UsageSums()
@@ -53,6 +55,7 @@ _BUDGETS: Final = PreparedLookup(
             budgets.c.thresholds,
             budgets.c.is_enforced,
             budgets.c.told_refusal,
+            budgets.c.additions,
         )
         .where(one_of(budgets.c.target))
         .order_by(budgets.c.period)
@@ -88,7 +91,7 @@ class Spending(NamedTuple):
 
 
 class _Row(msgspec.Struct):
-    """A budget that a batch of entries changes."""
+    """A budget that a batch of entries changes; `amount` has what is added to it at the time of the batch."""
 
     id: str
     workspace_id: str
@@ -102,10 +105,17 @@ class _Row(msgspec.Struct):
     thresholds: str
     is_enforced: bool
     told_refusal: bool
+    additions: str
     has_changed: bool = False
 
     def turn(self, connection: Connection, now: int) -> None:
-        """Begin the period of a time, where it is later than the period of `spent`, or that one lies ahead (T-07)."""
+        """Add what is added at a time (of the database's clock, T-07), and begin the period of that time.
+
+        The latter where it is later than the period of `spent`, or where that one lies ahead.
+        """
+        if self.additions != NO_ADDITIONS:
+            added = msgspec.json.decode(self.additions, type=tuple[Addition, ...])
+            self.amount = limit_in_force(self.amount, added, now)
         since = period_start(BudgetPeriod(self.period), day_of(now)).isoformat()
         if since > self.since or lies_ahead(self.since, now):
             self.since, self.spent = since, spent_since(connection, self.id, since)
