@@ -28,6 +28,7 @@ def test_operator_runs_an_installation_without_a_shell(open_page: Open) -> None:
     dialog.get_by_label("Limit in dollars").fill("5")
     dialog.get_by_role("button", name="Set the budget").click()
     expect(page.get_by_role("heading", name="Whole workspace")).to_be_visible()
+    _add_to_the_budget(page)
 
     _go(page, "Members")
     page.get_by_role("button", name="Invite a person").first.click()
@@ -70,6 +71,24 @@ def test_operator_runs_an_installation_without_a_shell(open_page: Open) -> None:
     log = page.get_by_role("table", name="Audit log")
     for action in ("key.revoked", "key.created", "budget.created", "workspace.created"):
         expect(log).to_contain_text(action)
+
+
+def _add_to_the_budget(page: Page) -> None:
+    """Add to the budget of the workspace until a day, and take it back."""
+    page.get_by_role("button", name="Add to the budget of Whole workspace").click()
+    dialog = page.get_by_role("dialog", name="Add to the budget")
+    dialog.get_by_label("Dollars to add").fill("2.5")
+    dialog.get_by_label("Last day").fill("2000-01-01")
+    dialog.get_by_label("Reason").fill("the fair")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    dialog.get_by_label("Last day").fill(time.strftime("%Y-%m-%d", time.gmtime(time.time() + 2 * 86_400)))
+    dialog.get_by_role("button", name="Add").click()
+    budget = page.get_by_role("listitem").filter(has_text="Whole workspace")
+    expect(budget).to_contain_text("of $7.50")
+    page.get_by_role("button", name="Withdraw the addition: the fair").click()
+    page.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
+    expect(budget).to_contain_text("of $5")
 
 
 @pytest.mark.req("A-04")

@@ -110,7 +110,7 @@ def number_after(request: Request, which: str) -> int | None:
 
 
 def time_of(request: Request, name: str) -> int | None:
-    """A time in the query, in ms since 1970: a day (its end for `to` and `until`), or a time of RFC 3339; FieldError."""
+    """A time in the query, in ms since 1970: a day (for `to` and `until` its end) or a time of RFC 3339; FieldError."""
     text = request.query_params.get(name)
     return None if text is None else read_time(name, text)
 
