@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import rejection, retry_headers
@@ -18,8 +18,16 @@ _KINDS = {
     "refused": (400, 1301, "The platform's content security policy was triggered"),
 }
 _SERVER_CODES = {503: (5001, "Server temporarily unavailable"), 504: (5002, "Server internal timeout")}
-_UNITS = {"720p": 0.8, "1080p": 1.0}
-"""What a second costs, in the vendor's units."""
+_UNITS = {
+    "kling-3.0-turbo": {"720p": 0.8, "1080p": 1.0},
+    "kling-4.0": {"720p": 1.12, "1080p": 1.68},
+    "kling-4.0-flash": {"720p": 0.67},
+}
+"""What a second costs, by the model and the resolution, in the vendor's units; those of 4.0 fit what resellers ask."""
+_SECONDS_MAX = {"kling-3.0-turbo": 15, "kling-4.0": 30, "kling-4.0-flash": 20}
+_PROMPT_MAX = {"kling-3.0-turbo": 3072, "kling-4.0": 26_000, "kling-4.0-flash": 26_000}
+_RATIOS = {"16:9", "9:16", "1:1"}
+_FRAMES = {"kling-3.0-turbo": {"first_frame"}, "kling-4.0": {"first_frame", "middle_frame", "last_frame"}}
 
 
 def _problem(problem: Problem) -> Reply:
@@ -39,35 +47,41 @@ def _envelope(status: int, code: int, message: str, data: object = None, *header
 
 
 def _words(call: Call) -> Reply:
-    body = call.json()
-    checks.text(body, "prompt", 3072, required=True)
-    checks.one_of(body, "settings.aspect_ratio", {"16:9", "9:16", "1:1"})
-    return _submit(call, body)
+    body, model = call.json(), _model(call, _UNITS)
+    checks.text(body, "prompt", _PROMPT_MAX[model], required=True)
+    wide = {"21:9", "4:3", "3:4"} if model.startswith("kling-4.0") else set()
+    checks.one_of(body, "settings.aspect_ratio", _RATIOS | wide)
+    return _submit(call, body, model)
+
+
+def _model(call: Call, known: Collection[str]) -> str:
+    model = call.parameters["model"]
+    if model not in known:
+        raise Problem("not_found")
+    return model
 
 
 def _frame(call: Call) -> Reply:
-    body = call.json()
-    contents = checks.items(body, "contents", 2, required=True)
+    body, model = call.json(), _model(call, _FRAMES)
+    contents = checks.items(body, "contents", 2 if model == "kling-3.0-turbo" else 11, required=True)
     kinds = [part.get("type") for part in contents if isinstance(part, Mapping)]
     if "first_frame" not in kinds:
         raise Problem("invalid", "contents needs a first_frame", field="contents")
     for part in contents:
-        if not isinstance(part, Mapping) or part.get("type") not in {"prompt", "first_frame"}:
+        if not isinstance(part, Mapping) or part.get("type") not in {"prompt", *_FRAMES[model]}:
             raise Problem("invalid", "contents.type is not valid", field="contents")
         checks.present(part, "text" if part["type"] == "prompt" else "url")
-        checks.text(part, "text", 2500)
-    return _submit(call, body)
+        checks.text(part, "text", 2500 if model == "kling-3.0-turbo" else 26_000)
+    return _submit(call, body, model)
 
 
-def _submit(call: Call, body: Mapping[str, object]) -> Reply:
-    if call.parameters["model"] != "kling-3.0-turbo":
-        raise Problem("not_found")
+def _submit(call: Call, body: Mapping[str, object], model: str) -> Reply:
     for name in ("settings", "options"):
         if not isinstance(body.get(name, {}), Mapping):
             raise Problem("invalid", f"{name} must be an object", field=name)
-    checks.one_of(body, "settings.resolution", set(_UNITS))
-    checks.integer(body, "settings.duration", 3, 15)
-    task = call.submit(str(time.time_ns()), body)
+    checks.one_of(body, "settings.resolution", set(_UNITS[model]))
+    checks.integer(body, "settings.duration", 3, _SECONDS_MAX[model])
+    task = call.submit(str(time.time_ns()), body, model=model)
     call.notify(task, checks.at(body, "options.callback_url"), lambda: _document(call, task))
     return _envelope(200, 0, "SUCCEED", {"id": task.id, "status": "submitted", **_times(task)})
 
@@ -92,8 +106,9 @@ def _document(call: Call, task: Task) -> dict[str, object]:
             pass
     if task.stage != "ended":
         return document
-    seconds = checks.integer(task.request, "settings.duration", 3, 15, 5)
-    amount = seconds * _UNITS[checks.one_of(task.request, "settings.resolution", set(_UNITS), "720p")]
+    model = task.facts["model"]
+    seconds = checks.integer(task.request, "settings.duration", 3, _SECONDS_MAX[model], 5)
+    amount = seconds * _UNITS[model][checks.one_of(task.request, "settings.resolution", set(_UNITS[model]), "720p")]
     output = {"type": "video", "id": f"v{task.id}", "url": call.link(clip(), "video.mp4", task)}
     return document | {
         "outputs": [output | {"duration": str(seconds)}],
