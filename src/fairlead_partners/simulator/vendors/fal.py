@@ -36,7 +36,7 @@ _EDIT = replace(_SIZE, default_size=(2048, 2048), needs=("image_urls",), picture
 _GEMINI = App(
     "image",
     outputs=Range("num_images", 1, 4, 1),
-    quality=Choice("resolution", ("1K", "2K", "4K"), "1K"),
+    quality=Choice("resolution", ("0.5K", "1K", "2K", "4K"), "1K"),
     extras=("enable_web_search",),
 )
 _IDEOGRAM = App(
@@ -71,6 +71,11 @@ APPS: Mapping[str, App] = {
     "fal-ai/flux-2-pro/edit": _EDIT,
     "fal-ai/gemini-3-pro-image-preview": _GEMINI,
     "fal-ai/gemini-3-pro-image-preview/edit": replace(_GEMINI, needs=("image_urls",), pictures=("image_urls",)),
+    **{f"fal-ai/{name}": _GEMINI for name in ("nano-banana-2", "nano-banana-pro")},
+    **{
+        f"fal-ai/{name}/edit": replace(_GEMINI, needs=("image_urls",), pictures=("image_urls",))
+        for name in ("nano-banana-2", "nano-banana-pro")
+    },
     "fal-ai/ideogram/v3": replace(_SIZE, outputs=_IDEOGRAM.outputs, quality=_IDEOGRAM.quality),
     "fal-ai/ideogram/v3/edit": replace(_IDEOGRAM, needs=("image_url", "mask_url"), pictures=("image_url",)),
     "openai/gpt-image-2": _GPT,

@@ -25,6 +25,7 @@ MODELS: Mapping[str, App] = {
     "wavespeed-ai/flashvsr": App("video", needs=("video",), clips=("video",)),
     "wavespeed-ai/seedvr2/image": App("image", needs=("image",), pictures=("image",)),
     "wavespeed-ai/ultimate-image-upscaler": App("image", needs=("image",), pictures=("image",)),
+    "google/nano-banana-pro/text-to-image": App("image", needs=("prompt",)),
     "bytedance/seedream-v4.5": App("image", needs=("prompt",)),
     "bytedance/seedream-v4.5/edit": App("image", needs=("images",), pictures=("images",)),
     "kwaivgi/kling-v2.6-pro/text-to-video": _KLING,
