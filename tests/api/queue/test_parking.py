@@ -117,6 +117,20 @@ def test_raised_limit_takes_effect_within_seconds(new_client: NewClient, held: F
     held.release()
 
 
+@pytest.mark.req("R-28")
+def test_waiting_run_keeps_the_markup_it_was_admitted_with(new_client: NewClient, held: FakePartner) -> None:
+    """Runs that wait when an operator changes the workspace's markup cost what was held for them."""
+    client = new_client("--in-flight-limit", "1", "--markup", "-10")
+    ids = [client.queue() for _ in range(2)]
+    client.in_progress(ids[0])
+    client.change("--markup", "50")
+    held.release()
+    for one in ids:
+        client.wait_for_completion(one)
+        assert client.charges(one) == ["0.009"]
+    assert {row["rate_version"] for row in client.server.ledger(client.workspace)} == {"fake-1-10%"}
+
+
 def test_raised_cap_takes_effect_within_seconds(new_client: NewClient, held: FakePartner) -> None:
     """Within seconds of an operator raising the cap on committed spend the runs it has room for begin."""
     client = new_client("--commitment-limit", "1", "--in-flight-limit", "10")
