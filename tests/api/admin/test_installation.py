@@ -79,10 +79,12 @@ def test_model_says_when_it_was_last_verified_at_its_vendor(chief: Person, queue
 
 
 def test_key_sees_the_models_of_its_workspace(new_client: NewClient) -> None:
-    """What a workspace is not entitled to is not there for its key."""
-    client = new_client("--models", "fake/json-1")
+    """What a workspace is not entitled to is not there for its key, and prices have the workspace's own markup."""
+    client = new_client("--models", "fake/json-1", "--markup", "-10")
     person = caller(client)
-    assert [one["id"] for one in person.get("/models", limit="200")["items"]] == ["fake/json-1"]
+    (listed,) = person.get("/models", limit="200")["items"]
+    assert (listed["id"], listed["prices"]) == ("fake/json-1", ["0.009 per run"])
+    assert person.get("/models/fake/json-1")["providers"][0]["prices"] == listed["prices"]
     assert refusal_of(person.ask("GET", "/models/fake/free-1"))[:2] == (404, "not_found")
 
 

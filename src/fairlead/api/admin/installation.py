@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Final, TypeAlias, TypedDict
 
 import msgspec
@@ -199,10 +200,11 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
         limit, modality, provider = limit_of(request), text_of(request, "modality"), text_of(request, "provider")
         words = tuple((text_of(request, "q") or "").lower().split())
         wanted, catalog = Selection(words, modality, provider), self.catalog.current
-        ids = catalog.selected_ids(await self._caller(request), self.catalog.today(), wanted)
+        caller = await self._caller(request)
+        ids = catalog.selected_ids(caller, self.catalog.today(), wanted)
         found, has_more = page_after(ids, after_of(request, _MODELS), limit)
         verified = _by_leg(await list_verifications(self.database))
-        shown = [self._show(catalog.models[id_], verified) for id_ in found]
+        shown = [self._show(catalog.models[id_], verified, caller.markup) for id_ in found]
         return answer(page_of(shown, _MODELS, found[-1] if has_more else None))
 
     async def show_model(self, request: Request) -> Response:
@@ -217,12 +219,12 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
                 "provider": leg.provider,
                 "is_native": leg is model.native,
                 "is_configured": leg.provider in self.partners.exchange.configured,
-                **self._leg(model, leg.provider, verified),
+                **self._leg(model, leg.provider, verified, caller.markup),
             }
             for leg in model.legs
         ]
         told: ModelInFull = {
-            **self._show(model, verified),
+            **self._show(model, verified, caller.markup),
             "providers": served,
             "operations": [one.name for one in model.operations],
             "schema": None if model.input_schema is None else msgspec.Raw(model.openapi.content),
@@ -255,7 +257,7 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             "mistake": self.catalog.mistake,
         }
 
-    def _show(self, model: Model, verified: _Verified) -> ModelShown:
+    def _show(self, model: Model, verified: _Verified, own: Decimal | None) -> ModelShown:
         retirement = model.retirement
         return {
             "id": model.id,
@@ -263,13 +265,13 @@ class InstallationHandlers(msgspec.Struct, frozen=True):
             "modality": model.modality,
             "provider": model.native.provider,
             "is_configured": any(leg.provider in self.partners.exchange.configured for leg in model.legs),
-            **self._leg(model, model.native.provider, verified),
+            **self._leg(model, model.native.provider, verified, own),
             "retires_on": None if retirement is None else retirement.date.isoformat(),
         }
 
-    def _leg(self, model: Model, provider: str, verified: _Verified) -> LegShown:
+    def _leg(self, model: Model, provider: str, verified: _Verified, own: Decimal | None) -> LegShown:
         leg, today = model.leg(provider), self.catalog.today()
-        card = None if leg is None else card_in_force(leg.rate_cards, today)
+        card = None if leg is None else card_in_force(leg.rate_cards, today, own)
         found = verified.get((model.id, provider))
         return {
             "prices": () if card is None else tuple(price_lines(card, card.markup)),
