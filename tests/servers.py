@@ -134,7 +134,7 @@ def one_server(order: Order) -> Installation:
     """Start one server, which is all of its installation."""
     process = order.start("serve", "--port", "0")
     ready = order.wait_until_ready(process)
-    store = store_settings(order.env)
+    store = {**store_settings(order.env), **({} if order.catalog is None else {"FAIRLEAD_CATALOG": str(order.catalog)})}
     return Installation([process], ready["url"], ready["first_key"], [ready["url"]], order.database, store)
 
 
