@@ -5,7 +5,6 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from sqlalchemy import Connection
 
 from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import Actor
@@ -25,7 +24,7 @@ from fairlead.domain.ledger.budgets import (
 )
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
-from fairlead.storage.db.database import Database
+from fairlead.storage.db.database import Database, Transaction
 from fairlead.storage.ledger import budgets
 from fairlead.storage.ledger.budgets import (
     BudgetChanges,
@@ -156,7 +155,7 @@ async def withdraw_addition(
     """End an addition before its time; runs that were admitted go on. UnknownAdditionError, UnknownBudgetError."""
     act = Act("budget.addition_withdrawn", workspace_id, budget_id, {"addition": addition_id})
 
-    def work(connection: Connection) -> None:
+    def work(connection: Transaction) -> None:
         budgets.withdraw_addition(connection, workspace_id, budget_id, addition_id)
 
     await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
