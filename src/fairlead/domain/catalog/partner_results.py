@@ -58,8 +58,7 @@ def places_of(model: Model) -> tuple[Place, ...]:
     schema = schema if isinstance(schema, Mapping) else {}
     places = list(_link_places(model, schema))
     places += [Place(as_text(at), kind, Found.BASE64) for at in _inline(schema) for kind in _kinds(model, at)]
-    found = schema.get("properties")
-    properties: Mapping[str, object] = found if isinstance(found, Mapping) else {}
+    properties = _properties_of(schema)
     known = _TALKING.keys() & properties.keys()
     is_pictured = _PICTURE_MODEL.search(model.name) is not None
     for name in sorted(known):
@@ -67,6 +66,18 @@ def places_of(model: Model) -> tuple[Place, ...]:
             continue
         places += [place for place in _TALKING[name] if place.kind is not Kind.IMAGE or is_pictured]
     return tuple(dict.fromkeys(places))
+
+
+def _properties_of(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """The top-level fields of an answer, of all its forms where it may have several."""
+    forms = schema.get("anyOf")
+    every = [schema, *(one for one in (forms if isinstance(forms, list) else ()) if isinstance(one, Mapping))]
+    return {
+        name: one
+        for form in reversed(every)
+        if isinstance(found := form.get("properties"), Mapping)
+        for name, one in found.items()
+    }
 
 
 def outputs_of(places: Sequence[Place]) -> tuple[NodeOutput, ...]:

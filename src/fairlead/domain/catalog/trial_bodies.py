@@ -121,7 +121,9 @@ def _object(schema: Mapping[str, object], name: str, depth: int) -> dict[str, ob
         for field in (required if isinstance(required, Sequence) else ())
         if field != "model" or depth > 0
     }
-    for field in (one for one in _WORDED if one in fields and one not in made):
+    companions = schema.get("dependentRequired")  # they belong to another field, which has not been asked for
+    left_out = {*made, *(companions if isinstance(companions, Mapping) else ())}
+    for field in (one for one in _WORDED if one in fields and one not in left_out):
         try:
             made[field] = _value(fields[field], f"{name}/{field}", depth + 1)
         except NoTrialBodyError:
