@@ -108,7 +108,7 @@ def _laid_open(field: Field, schema: Mapping[str, Any], depth: int) -> Opening:
 
 def _fields(schema: Mapping[str, object], at: Pointer, above: str | None, *, is_needed: bool = True) -> Iterator[Field]:
     properties = schema.get("properties")
-    needed, left_out = _first_form(schema)
+    needed, left_out = first_form(schema)
     required = (*_texts(schema.get("required")), *needed) if is_needed else ()
     for name, one in properties.items() if isinstance(properties, Mapping) else ():
         found = _by_pattern(schema, name) if isinstance(one, bool) else one
@@ -118,7 +118,7 @@ def _fields(schema: Mapping[str, object], at: Pointer, above: str | None, *, is_
             yield Field(name, (*at, name), found, name in required, above)
 
 
-def _first_form(schema: Mapping[str, object]) -> tuple[Sequence[str], set[str]]:
+def first_form(schema: Mapping[str, object]) -> tuple[Sequence[str], set[str]]:
     """Where a body has one of two forms: the fields that the usual one must have, and those of the other alone.
 
     Such a schema asks for the other form's field with `if`, forbids the usual one's then, and requires them else.

@@ -5,6 +5,7 @@ from copy import deepcopy
 from typing import Final
 
 from fairlead.domain.catalog.models import Model
+from fairlead.domain.catalog.partner_inputs import first_form
 
 _WORDS: Final = "A red circle on white."
 _TEXT_NAMES: Final = ("prompt", "text", "input", "instruction", "content", "object_name", "query")
@@ -115,15 +116,14 @@ def _of_type(schema: Mapping[str, object], name: str, depth: int) -> object:
 
 def _object(schema: Mapping[str, object], name: str, depth: int) -> dict[str, object]:
     properties, required = schema.get("properties"), schema.get("required")
+    needed, of_another_form = first_form(schema)
     fields = properties if isinstance(properties, Mapping) else {}
     made = {
         field: _value(fields.get(field), f"{name}/{field}", depth + 1)
-        for field in (required if isinstance(required, Sequence) else ())
+        for field in (*(required if isinstance(required, Sequence) else ()), *needed)
         if field != "model" or depth > 0
     }
-    companions = schema.get("dependentRequired")  # they belong to another field, which has not been asked for
-    left_out = {*made, *(companions if isinstance(companions, Mapping) else ())}
-    for field in (one for one in _WORDED if one in fields and one not in left_out):
+    for field in (one for one in _WORDED if one in fields and one not in made and one not in of_another_form):
         try:
             made[field] = _value(fields[field], f"{name}/{field}", depth + 1)
         except NoTrialBodyError:
