@@ -14,7 +14,8 @@ _HEAD_MAX: Final = 256 * 1024
 """A JPEG may have this much of descriptions before its size."""
 _INDEX_MAX: Final = 16 * 2**20
 """The index of an MP4 file: for an hour it is about a megabyte."""
-_TOP_BOXES_MAX: Final = 256
+_TOP_BOXES_MAX: Final = 32
+"""Each is a read of the store; a usual file has a handful of them before its index."""
 _BOX_HEAD: Final = 16
 
 
