@@ -15,7 +15,7 @@ from fairlead.storage.db.archive_tables import archive_sums, archives
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, metadata, runs, usage_days, workspaces
 from fairlead.storage.ledger.archives import broken_records
-from fairlead.storage.ledger.budgets import counts_against
+from fairlead.storage.ledger.budget_figures import counts_against
 from fairlead.storage.ledger.usage import NO_KEY, day_text
 from fairlead.storage.work.table import AHEAD_MS
 

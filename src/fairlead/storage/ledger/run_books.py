@@ -31,7 +31,8 @@ from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
 from fairlead.storage.db.tables import api_keys
 from fairlead.storage.ledger.alerts import NewAlert
-from fairlead.storage.ledger.budgets import NO_ADDITIONS, lies_ahead, spent_since
+from fairlead.storage.ledger.budget_figures import lies_ahead, spent_since
+from fairlead.storage.ledger.budgets import NO_ADDITIONS
 from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums
 
 _NO_USAGE: Final = UsageSums()
