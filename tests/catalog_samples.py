@@ -17,7 +17,7 @@ from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Catalog, Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.ledger.estimates import Estimate, Source
-from fairlead.domain.ledger.rates import Pricing
+from fairlead.domain.ledger.quantities import Pricing
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.runs.requests import LegPlan, Request, completed_body, plan_leg
 from fairlead.providers.spec import Provider

@@ -21,6 +21,10 @@ KEYS: Final = {
 PICTURE: Final = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 INLINE: Final = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
 METERED: Final = 'at_most = "10"\nrequested = { product = ["/units"] }\nmeasured = { answer = "/usage/units" }'
+FILMED: Final = (
+    'at_most = "60"\nat_least = "1"\nrequested = { product = ["seconds(/clip)"], bound = true }\n'
+    'measured = { answer = "/usage/units" }'
+)
 NATIVE: Final = "/json"
 EDITS: Final = "/edits"
 FAL: Final = "/fal/json"
@@ -227,6 +231,7 @@ def fill_legs(catalog: CatalogFolder, url: str) -> None:
     stale = ("effective", "stale_after = 2026-01-31\neffective")
     add(catalog, "fake/stale-1", leg_text().replace(*stale))
     add(catalog, "fake/stale-2", leg_text(component=METERED).replace(*stale))
+    add(catalog, "fake/filmed-1", leg_text(component=FILMED))
     add(catalog, "fake/marked-1", leg_text() + leg_text("fal", price="0.02"))
     add(catalog, "fake/bytes-1", leg_text(call="bytes"))
     add(catalog, "fake/task-1", leg_text(call="task"))

@@ -27,13 +27,14 @@ from fairlead.observing.observations import CredentialHealth, Observation
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.assets.results import AssetCopier
+from fairlead.operations.assets.results import AssetCopier, AssetReader
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.given_files import GivenFiles
 from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.postpone import Postponer
 from fairlead.operations.runs.replay import Replayer
@@ -358,9 +359,9 @@ class Server:
         )  # fmt: skip
         self.wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
-            CallChecks(self.catalog, self.providers, database, self.bodies), self.exchange, credentials, self.own_keys,
-            self.replayer, database, self.journal, self.clock, observe, server_id, self.stored,
-            RateWindows(database, Quotas(), self.clock, observe),
+            CallChecks(self.catalog, self.providers, database, self.bodies, self._given_files()), self.exchange,
+            credentials, self.own_keys, self.replayer, database, self.journal, self.clock, observe, server_id,
+            self.stored, RateWindows(database, Quotas(), self.clock, observe),
         )  # fmt: skip
         self.resumer = Resumer(
             self.catalog, credentials, self.own_keys, self.bodies, self.stored, self.clock, DAY_MS, BASE_URL, ()
@@ -394,6 +395,10 @@ class Server:
         taken = {name: provider.wants_credential for name, provider in self.providers.items()}
         sealer = Sealer(MasterSecret(bytes([secret] * 32)))
         return ProviderKeys(self.database, sealer, taken, self.clock, self.authenticator.forget)
+
+    def _given_files(self) -> GivenFiles:
+        reader = AssetReader(Links(bytes(32)), self.blobs, self.database, self.clock)
+        return GivenFiles(reader, self.blobs, BASE_URL)
 
     def _dispatcher(self, credentials: Credentials) -> Dispatcher:
         observe = self.seen.append

@@ -18,7 +18,8 @@ from catalog_samples import Sample, asked_for, is_within, samples, shipped_catal
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.ledger.estimates import Source, estimate
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.domain.ledger.rates import Component, Pricing, Reading, Report, charge, quantity_asked, quote
+from fairlead.domain.ledger.quantities import Pricing, Reading
+from fairlead.domain.ledger.rates import Component, Report, charge, quantity_asked, quote
 from fairlead.domain.runs.outcomes import Completed
 from providers.test_catalog_recordings import RECORDINGS, read
 

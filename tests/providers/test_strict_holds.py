@@ -19,7 +19,8 @@ from catalog_samples import shipped_catalog, shipped_providers
 from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.strict_forms import RUN_ID
-from fairlead.domain.ledger.rates import Pricing, RateCard, card_in_force, quote
+from fairlead.domain.ledger.quantities import Pricing
+from fairlead.domain.ledger.rates import RateCard, card_in_force, quote
 from fairlead.domain.ledger.strict_rates import beyond_card, quote_strict
 from fairlead_partners.simulator.app import build
 

@@ -27,7 +27,7 @@ from fairlead.observing.observations import Observation, RunEnded, RunTakenOver,
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.accounts.sweeping import AccountSweeper, KeptDays, RecordSweeper
-from fairlead.operations.assets.results import AssetCopier, AssetSweeper
+from fairlead.operations.assets.results import AssetCopier, AssetReader, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited_runs import AwaitedRuns
@@ -35,6 +35,7 @@ from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.given_files import GivenFiles
 from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.postpone import Postponer
 from fairlead.operations.runs.replay import Replayer
@@ -162,9 +163,11 @@ class SimulatedServer:
         postponer = Postponer(PROVIDERS, clock)
         self.executor = Executor(dispatcher, replayer, results, postponer, self.journal, clock, observe, WEEK_MS)
         wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
+        files = GivenFiles(AssetReader(Links(bytes(32)), world.blobs, database, clock), world.blobs, BASE_URL)
         self.admitter = Admitter(
-            CallChecks(world.catalog, PROVIDERS, database, bodies), self.exchange, credentials, own_keys, replayer,
-            database, self.journal, clock, observe, name, stored, RateWindows(database, Quotas(), clock, observe),
+            CallChecks(world.catalog, PROVIDERS, database, bodies, files), self.exchange, credentials, own_keys,
+            replayer, database, self.journal, clock, observe, name, stored,
+            RateWindows(database, Quotas(), clock, observe),
         )  # fmt: skip
         resumer = Resumer(world.catalog, credentials, own_keys, bodies, stored, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)

@@ -21,7 +21,8 @@ from fairlead.domain.catalog.trial_bodies import NoTrialBodyError, trial_body
 from fairlead.domain.faults import Fault, FaultError
 from fairlead.domain.ledger.estimates import Estimate, Source, estimate
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.domain.ledger.rates import Pricing, Quote, RateCard, Report, card_in_force, quote
+from fairlead.domain.ledger.quantities import Pricing
+from fairlead.domain.ledger.rates import Quote, RateCard, Report, card_in_force, quote
 from fairlead.domain.ledger.rates import charge as charge_of
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.selection import RouteOptions

@@ -21,7 +21,7 @@ from fairlead.observing.observations import (
     JournalSplit,
     Observer,
 )
-from fairlead.operations.assets.results import AssetCopier
+from fairlead.operations.assets.results import AssetCopier, AssetReader
 from fairlead.operations.partners import Partners
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited_runs import AwaitedRuns
@@ -31,6 +31,7 @@ from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.follow import RunFollower
+from fairlead.operations.runs.given_files import GivenFiles
 from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.postpone import Postponer
 from fairlead.operations.runs.replay import Replayer
@@ -61,7 +62,7 @@ from fairlead.server.messaging import (
     publish_released,
 )
 from fairlead.server.posting import HOUR_MS, Posting, ready_posting
-from fairlead.server.settings import Settings
+from fairlead.server.settings import LINKS_ALL, Settings
 from fairlead.storage.runs.entries import RunJournal, write_entries
 from fairlead.storage.work.journal import Journal
 from fairlead.workers.periodic import run_periodically
@@ -177,6 +178,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     results = Results(base.assets.blobs)
     replayer = _replayer(settings, base, results)
     bodies, stored = LargeBodies(base.readers), StoredDocuments(base.assets.blobs, base.observe)
+    files = _given_files(settings, base, stack)
     stack.push_async_callback(stored.close)
     journal = _journal(base, stored, stack)
     healths = Healths(partial(_observe_health, observe))
@@ -197,10 +199,21 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
         resumer=_resumer(settings, base, credentials, bodies, stored),
         voider=Voider(executor, clock, collectable_ms),
         server_id=new_id(),
-        checks=CallChecks(base.catalog, base.partners.providers, base.database, bodies),
+        checks=CallChecks(base.catalog, base.partners.providers, base.database, bodies, files),
         stored=stored,
         awaited=AwaitedRuns(),
     )
+
+
+def _given_files(settings: Settings, base: Base, stack: AsyncExitStack) -> GivenFiles:
+    """A transport of its own: where callers' links lead, no address is trusted."""
+    fetch = None
+    if settings.measured_links == LINKS_ALL:
+        transport = Transport()
+        stack.push_async_callback(transport.close)
+        fetch = transport.fetch
+    reader = AssetReader(base.assets.links, base.assets.blobs, base.database, base.clock)
+    return GivenFiles(reader, base.assets.blobs, settings.public_base_url, fetch)
 
 
 def _exchange(

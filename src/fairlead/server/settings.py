@@ -37,6 +37,8 @@ CONFINEMENT_REQUIRED: Final = "required"
 CONFINEMENT_AVAILABLE: Final = "available"
 CONFINEMENT_OFF: Final = "off"
 LINKS_SERVER: Final = "server"
+LINKS_OWN: Final = "own"
+LINKS_ALL: Final = "all"
 LINKS_DIRECT: Final = "direct"
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
@@ -110,6 +112,12 @@ class Settings(IdentitySettings):
     port: int = option(8080, "The port to listen on; 0 takes a free one.", readers.integer(0, 65535))
     public_base_url: str | None = option(
         None, "How callers reach this server, for the absolute links it hands out.", readers.base_url
+    )
+    measured_links: str = option(
+        LINKS_OWN,
+        "Whose links to clips and sounds in bodies are measured, so that less is held for a run: own, or all: also of "
+        "other servers, which must then give a partner the same file.",
+        readers.choice(LINKS_OWN, LINKS_ALL),
     )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = option(
         (),

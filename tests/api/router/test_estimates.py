@@ -1,5 +1,6 @@
 """What a call would cost, over HTTP: nothing begun, held or charged (R-30)."""
 
+import base64
 import datetime
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -9,6 +10,7 @@ import pytest
 
 from api.conftest import MakeToken, NewName
 from api.legs import INLINE
+from fairlead_partners.simulator.media import wav
 from fake_partner import FakePartner
 from servers import Server, wait_until
 
@@ -87,6 +89,19 @@ def test_bounded_estimate_has_its_fields(router: Server) -> None:
     assert told["source"] == "estimated"
     assert told["min_amount"] == told["max_amount"]
     assert float(told["max_amount"]) * 100 == pytest.approx(told["max_amount_cents"])
+
+
+@pytest.mark.req("X-02")
+def test_length_of_a_given_file_bounds_the_estimate_and_the_hold(legs: Server, partner: FakePartner) -> None:
+    """A second more than the sound has, in place of the longest taken; no link elsewhere is opened."""
+    sound = "data:audio/wav;base64," + base64.b64encode(wav(2.0).content).decode()
+    told = ask(legs, "filmed-1", {"clip": sound}).json()
+    assert (told["source"], told["min_amount"], told["max_amount"]) == ("estimated", "0.01", "0.03")
+    assert ask(legs, "filmed-1", {"clip": f"{partner.url}/clip.mp4"}).json()["max_amount"] == "0.6"
+    run_id = legs.client.post("/v2/models/fake/filmed-1", json={"clip": sound}).headers["x-service-request-id"]
+    assert [row["held_change"] for row in legs.ledger() if row["run_id"] == run_id] == ["0.03", "-0.03"]
+    assert legs.charges(run_id) == ["0.03"]
+    assert not any("clip.mp4" in request.path for request in partner.requests())
 
 
 def test_unknown_estimate_has_its_fields(router: Server) -> None:

@@ -16,17 +16,15 @@ from fairlead.domain.ledger.estimates import (
     is_stale,
     price_lines,
 )
+from fairlead.domain.ledger.quantities import Factor, Pricing, Requested
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
-    Factor,
     Measured,
     Multiplier,
     Part,
-    Pricing,
     RateCard,
     Report,
-    Requested,
     charge,
     quote,
 )

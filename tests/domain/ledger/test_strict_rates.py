@@ -9,15 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.domain.ledger.estimates import Reason, Source, estimate
+from fairlead.domain.ledger.quantities import Factor, Pricing, Reading, Requested
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
-    Factor,
     Measured,
-    Pricing,
     RateCard,
-    Reading,
-    Requested,
     StrictPointers,
     StrictQuantity,
     quote,

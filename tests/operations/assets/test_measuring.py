@@ -15,7 +15,7 @@ from PIL import Image
 from fairlead.operations.assets.measuring import measure_file
 from fairlead.storage.assets.results import Asset
 from fairlead.storage.blobs.store import BlobMissingError, Blobs
-from fairlead_partners.simulator.media import clip
+from fairlead_partners.simulator.media import clip, mp3
 
 _NAME = "0" * 64
 _TYPES = [
@@ -27,6 +27,7 @@ _TYPES = [
     "image/webp",
     "image/gif",
     "audio/wav",
+    "audio/mpeg",
 ]
 
 
@@ -69,7 +70,9 @@ def picture(form: str, **options: Any) -> bytes:
 )
 def test_pixels_of_a_picture_are_read(content: bytes, content_type: str) -> None:
     """Each kind of picture says its size at the beginning."""
-    assert measured(content, content_type) == {"bytes": str(len(content)), "pixels": str(37 * 21)}
+    found = measured(content, content_type)
+    still = {"longest": "0"} if content_type in ("image/png", "image/jpeg") else {}
+    assert found == {"bytes": str(len(content)), "pixels": str(37 * 21), **still}
 
 
 @pytest.mark.req("R-28")
@@ -98,3 +101,59 @@ def test_broken_file_has_no_such_property(content: bytes, content_type: str) -> 
 def test_file_that_is_gone_has_its_size_alone() -> None:
     """A blob that cannot be read leaves the charge at its hold."""
     assert measured(picture("PNG"), "image/png", is_missing=True).keys() == {"bytes"}
+
+
+def box(kind: bytes, content: bytes) -> bytes:
+    """Return a box of an ISO media file."""
+    return (len(content) + 8).to_bytes(4) + kind + content
+
+
+def header(kind: bytes, scale: int, duration: int) -> bytes:
+    """Return the header of a movie or of a track's media."""
+    return box(kind, bytes(12) + scale.to_bytes(4) + duration.to_bytes(4) + bytes(80))
+
+
+@pytest.mark.req("X-02")
+@pytest.mark.parametrize(
+    ("movie", "media", "samples", "longest"),
+    [(2, 2, 2, "2.000000"), (1, 9, 1, "9.000000"), (1, 1, 30, "30.000000"), (0, 0, 0, None)],
+)
+def test_longest_is_by_whatever_says_most(movie: int, media: int, samples: int, longest: str | None) -> None:
+    """A file that contradicts itself is no shorter than any of what it says."""
+    table = box(b"stts", bytes(4) + (1).to_bytes(4) + (samples).to_bytes(4) + (1).to_bytes(4))
+    track = box(
+        b"trak",
+        box(b"mdia", header(b"mdhd", 1, media) + box(b"minf", box(b"stbl", table))),
+    )
+    found = measured(box(b"moov", header(b"mvhd", 1, movie) + track), "audio/mp4")
+    assert found.get("longest") == longest
+    assert found.get("seconds") == (f"{movie}.000000" if movie else None)
+    fragmented = box(b"moov", header(b"mvhd", 1, movie) + track + box(b"mvex", b""))
+    assert "longest" not in measured(fragmented, "audio/mp4")
+
+
+@pytest.mark.req("X-02")
+def test_sound_that_says_too_little_is_as_long_as_its_bytes() -> None:
+    """The longest is by all that follows the header, at the slowest rate that it says."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setparams((1, 2, 8000, 0, "NONE", ""))
+        sound.writeframes(bytes(16_000 * 3))
+    content = bytearray(file.getvalue())
+    content[28:32] = (16_000 * 100).to_bytes(4, "little")  # bytes a second
+    content[40:44] = (16_000).to_bytes(4, "little")  # bytes of samples
+    found = measured(bytes(content), "audio/wav")
+    assert float(found["seconds"]) < 1
+    assert found["longest"] == "3.000000"
+
+
+@pytest.mark.req("X-02")
+def test_frames_of_an_mpeg_sound_are_counted() -> None:
+    """Tags are passed over; anything else between or after the frames makes the length unknown."""
+    content = mp3(2.0).content
+    plain = float(measured(content, "audio/mpeg")["longest"])
+    assert plain == pytest.approx(2, abs=0.1)
+    tagged = b"ID3\x04\0\0\0\0\0\x05" + bytes(5) + content + b"TAG" + bytes(125)
+    assert float(measured(tagged, "audio/mpeg")["longest"]) == plain
+    assert "longest" not in measured(content + b"more of it", "audio/mpeg")
+    assert "longest" not in measured(b"", "audio/mpeg")

@@ -11,12 +11,10 @@ from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.strict_forms import StrictField
 from fairlead.domain.catalog.translations import Move, Translation
 from fairlead.domain.declarations import BadFileError
+from fairlead.domain.ledger.quantities import Factor, Reading, Requested
 from fairlead.domain.ledger.rates import (
     Case,
-    Factor,
     Measured,
-    Reading,
-    Requested,
     StrictPointers,
     StrictQuantity,
 )

@@ -19,7 +19,8 @@ from catalog_samples import shipped_catalog
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.translations import Translation, translate, translate_back
 from fairlead.domain.ledger.estimates import Source, estimate
-from fairlead.domain.ledger.rates import Component, Pricing, Report, charge, quote
+from fairlead.domain.ledger.quantities import Pricing
+from fairlead.domain.ledger.rates import Component, Report, charge, quote
 from fairlead.domain.pointers import Pointer, put
 
 _SAMPLES: Final = Path(__file__).parents[2] / "providers" / "samples"

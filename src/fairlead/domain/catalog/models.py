@@ -16,6 +16,7 @@ from fairlead.domain.catalog.strict_forms import StrictForm
 from fairlead.domain.catalog.translations import Translation
 from fairlead.domain.faults import ModelNotFound
 from fairlead.domain.ledger.markups import Markups
+from fairlead.domain.ledger.quantities import files_in
 from fairlead.domain.ledger.rates import RateCard
 from fairlead.domain.pointers import Pointer, find_all
 
@@ -96,11 +97,16 @@ class Model:
     """The leg of the model's own provider."""
     only: Operation | None = field(init=False)
     """The operation of every body, where the model has one operation and its prices know no others."""
+    measured_files: tuple[Pointer, ...] = field(init=False)
+    """The places in a body whose files its prices depend on."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "native", self.legs[0])
         is_single = len(self.operations) == 1 and not self.billed_as
         object.__setattr__(self, "only", self.operations[0] if is_single else None)
+        components = [part for leg in self.legs for card in leg.rate_cards for part in card.components]
+        places = (place for part in components if part.requested is not None for place in files_in(part.requested))
+        object.__setattr__(self, "measured_files", tuple(dict.fromkeys(places)))
 
     def leg(self, provider: str) -> Leg | None:
         """The leg of a provider, None when it does not serve this model."""

@@ -15,10 +15,10 @@ import msgspec
 
 from fairlead.domain.ledger.markups import NO_MARKUP
 from fairlead.domain.ledger.money import as_dollars, price_in, times
+from fairlead.domain.ledger.quantities import Pricing
 from fairlead.domain.ledger.rates import (
     Component,
     Line,
-    Pricing,
     RateCard,
     billable,
     line_of,
@@ -169,7 +169,9 @@ def _upper_bound(component: Component, asked: Pricing) -> Decimal | None:
         found = quantity_strictly(component, asked)
         return None if found is None else min(found, component.most_strictly)
     if component.requested is not None and not asked.is_strict:
-        return quantity_asked(component, component.requested, asked)
+        found = quantity_asked(component, component.requested, asked)
+        if found is not None or component.at_least is None:
+            return found
     if component.measured is not None and component.at_least is None:
         return None
     return component.most_strictly if asked.is_strict else component.at_most

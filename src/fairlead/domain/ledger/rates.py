@@ -6,7 +6,6 @@ component is never charged more than was held for it, so a charge can never exce
 """
 
 import datetime
-import enum
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,52 +16,12 @@ import msgspec
 
 from fairlead.domain.ledger.markups import NO_MARKUP
 from fairlead.domain.ledger.money import Tier, price_in, times
+from fairlead.domain.ledger.quantities import Factor, Pricing, Reading, Requested, count_of
 from fairlead.domain.pointers import MISSING, Condition, Pointer, all_hold, find_all, first, number_of, text_of
 
 _ONE: Final = Decimal(1)
-_PERCENT: Final = re.compile(r"[+-][0-9]{1,4}(\.[0-9]{1,2})?%")
-
-
-class Reading(enum.StrEnum):
-    """How a factor is read at its place in a body."""
-
-    VALUE = "value"
-    """The number at that place."""
-    COUNT = "count"
-    """How many values are at that place."""
-    LENGTH = "length"
-    """How many characters the texts at that place have."""
-    BYTES = "bytes"
-    """The size of the whole body: no text in it has more tokens than that."""
-
-
 _VALUE: Final = Reading.VALUE
-
-
-class Factor(msgspec.Struct, frozen=True):
-    """A number in the caller's body: read at `at`, `otherwise` where it is absent; `values` maps texts to numbers.
-
-    `or_at` are further places for a body that has nothing at `at`; the first that has something counts.
-    """
-
-    at: Pointer = ()
-    reading: Reading = Reading.VALUE
-    values: Mapping[str, Decimal] = msgspec.field(default_factory=dict)
-    otherwise: Decimal | None = None
-    or_at: tuple[Pointer, ...] = ()
-
-
-class Requested(msgspec.Struct, frozen=True):
-    """A quantity in the caller's body: the product of some factors, scaled; unknown when any of `unless` holds.
-
-    `plus` are further products that are added. `is_bound`: it is only an upper bound, such as a limit on output tokens.
-    """
-
-    product: tuple[Factor, ...]
-    scale: Decimal = _ONE
-    unless: tuple[Condition, ...] = ()
-    is_bound: bool = False
-    plus: tuple["Requested", ...] = ()
+_PERCENT: Final = re.compile(r"[+-][0-9]{1,4}(\.[0-9]{1,2})?%")
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -247,20 +206,6 @@ class Quote(msgspec.Struct, frozen=True):
     least: int
 
 
-class Pricing(msgspec.Struct, frozen=True):
-    """What a price depends on before the partner is asked: the body, its size in bytes, and its operation.
-
-    `defaults` are the model's own for top-level fields the caller left out. `is_strict`: the body is in the provider's
-    own form, which has no such defaults, and is read with the strict pointers of a card.
-    """
-
-    body: Mapping[str, object]
-    defaults: Mapping[str, object] = msgspec.field(default_factory=dict)
-    size: int = 0
-    operation: str | None = None
-    is_strict: bool = False
-
-
 class Report(msgspec.Struct, frozen=True):
     """What a partner reports of a completed generation.
 
@@ -358,7 +303,11 @@ def quote_of(card: RateCard, lines: Sequence[Line]) -> Quote:
 
 
 def charge(held: Quote, report: Report) -> Charge:
-    """Price a completed generation from what the partner reports (R-28, R-29), never above the hold."""
+    """Price a completed generation from what the partner reports (R-28, R-29), never above the hold.
+
+    That is the one in the ledger: the lines of a run that goes on after a restart may come to more, as the files it
+    was given are not measured again.
+    """
     amount, beyond = held.least, 0
     for line in held.lines:
         component = line.component
@@ -367,7 +316,7 @@ def charge(held: Quote, report: Report) -> Charge:
         due = _due(line, report)
         amount += min(due, line.held)
         beyond += max(due - line.held, 0)
-    return Charge(amount, amount + beyond)
+    return Charge(min(amount, held.amount), amount + beyond)
 
 
 def _due(line: Line, report: Report) -> int:
@@ -421,7 +370,7 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
         product: Decimal | int = 1
         for factor in one.product:
             # As most are a value; to name a member by its class takes longer than all the rest.
-            number = _value(factor, asked) if factor.reading is _VALUE else _count(factor, asked)
+            number = _value(factor, asked) if factor.reading is _VALUE else count_of(factor, asked)
             if number is None:
                 return None
             product *= number
@@ -429,18 +378,6 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
     if component.beyond or component.is_whole:
         total = billable(component, total)
     return min(total, component.at_most)
-
-
-def _count(factor: Factor, asked: Pricing) -> Decimal | int | None:
-    match factor.reading:
-        case Reading.BYTES:
-            return asked.size
-        case Reading.COUNT:
-            return sum(1 for _ in find_all(asked.body, factor.at))
-        case Reading.LENGTH:
-            return sum(len(text) for _, text in find_all(asked.body, factor.at) if isinstance(text, str))
-        case Reading.VALUE:
-            return _value(factor, asked)
 
 
 def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:

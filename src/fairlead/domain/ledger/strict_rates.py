@@ -11,14 +11,11 @@ from decimal import Decimal
 from typing import Final
 
 from fairlead.domain.faults import Violation
+from fairlead.domain.ledger.quantities import Factor, Pricing, Reading, Requested
 from fairlead.domain.ledger.rates import (
     Component,
-    Factor,
-    Pricing,
     Quote,
     RateCard,
-    Reading,
-    Requested,
     StrictPointers,
     StrictQuantity,
     billable,
@@ -120,6 +117,8 @@ def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
             if found is MISSING or found is None:
                 return factor.otherwise
             return factor.values.get(exact_text_of(found) or "") if factor.values else _whole_number(found)
+        case _:
+            return None  # the files of such a body are not measured
 
 
 def _length(factor: Factor, body: object) -> int | None:

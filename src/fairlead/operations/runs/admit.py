@@ -18,7 +18,7 @@ from fairlead.domain.faults import (
     Upstream,
     is_fault,
 )
-from fairlead.domain.ledger.rates import Pricing
+from fairlead.domain.ledger.quantities import Pricing
 from fairlead.domain.runs.entries import (
     Admission,
     Committed,

@@ -21,10 +21,12 @@ from fairlead.domain.catalog.schema import InputSchema, echo
 from fairlead.domain.catalog.strict_forms import RUN_ID
 from fairlead.domain.catalog.translations import translate
 from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
-from fairlead.domain.ledger.rates import Pricing, Quote, RateCard, card_in_force, card_named, quote
+from fairlead.domain.ledger.quantities import Pricing
+from fairlead.domain.ledger.rates import Quote, RateCard, card_in_force, card_named, quote
 from fairlead.domain.ledger.strict_rates import beyond_card, quote_strict
 from fairlead.domain.runs.selection import Facts, RouteOptions, Selection, select
 from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.runs.given_files import GivenFiles
 from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
 from fairlead.providers.spec import Provider
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
@@ -55,12 +57,18 @@ class CallChecks:
     """The two stages of admission, in the order of refusals of docs/router.md. Every refusal is a FaultError."""
 
     def __init__(
-        self, catalog: CatalogKeeper, providers: Mapping[str, Provider], database: Database, bodies: LargeBodies
+        self,
+        catalog: CatalogKeeper,
+        providers: Mapping[str, Provider],
+        database: Database,
+        bodies: LargeBodies,
+        files: GivenFiles,
     ) -> None:
         self._catalog = catalog
         self._alternates = frozenset(name for name, one in providers.items() if one.is_alternate)
         self._database = database
         self._bodies = bodies
+        self._files = files
 
     def check_headers(
         self,
@@ -115,6 +123,9 @@ class CallChecks:
             if billed is None and model.only is None:
                 billed = model.billed_operation(body, operation)
             asked = Pricing(body, {} if schema is None else schema.defaults, len(content), billed)
+            if model.measured_files:
+                given = await self._files.measure(caller.workspace_id, model, body)
+                asked = msgspec.structs.replace(asked, given=given)
         return CheckedBody(read, selection, asked)
 
 

@@ -11,7 +11,7 @@ from fairlead.clock import Clock
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.ledger.rates import Pricing
+from fairlead.domain.ledger.quantities import Pricing
 from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
 from fairlead.domain.runs.selection import Selection
 from fairlead.domain.work.entries import DocumentBlob

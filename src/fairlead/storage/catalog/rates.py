@@ -10,16 +10,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, Tier, from_dollars
+from fairlead.domain.ledger.quantities import Factor, Reading, Requested
 from fairlead.domain.ledger.rates import (
     Case,
     Component,
-    Factor,
     Measured,
     Multiplier,
     Part,
     RateCard,
-    Reading,
-    Requested,
     StrictPointers,
     StrictQuantity,
 )
@@ -29,11 +27,14 @@ VERSION_MAX: Final = 56
 """Characters of a version: a markup of eight more, such as `+999.99%`, is in the ledger with it."""
 _CHARGE_MAX: Final = 1_000_000 * UNITS_PER_DOLLAR
 """The most that one run may cost, so that a price with a misplaced decimal point is refused when it is loaded."""
-_READ: Final = re.compile(r"(?P<reading>count|length|bytes)\((?P<at>(/.*)?)\)")
+_OF_PLACES: Final = "count|length|seconds|longest|frames|pixels"
+_READ: Final = re.compile(rf"(?P<reading>{_OF_PLACES}|bytes)\((?P<at>(/.*)?)\)")
 
 _PLACE_MAX: Final = 256
 _PointerText = Annotated[str, msgspec.Meta(pattern=r"^/.+$", max_length=256)]
-_FactorText = Annotated[str, msgspec.Meta(pattern=r"^(/.+|(count|length)\(/.+\)|bytes\(\))$", max_length=256)]
+_FactorText = Annotated[
+    str, msgspec.Meta(pattern=r"^(/.+|(count|length|seconds|longest|frames|pixels)\(/.+\)|bytes\(\))$", max_length=256)
+]
 _Places = str | Annotated[list[str], msgspec.Meta(min_length=2, max_length=8)]
 """A place, or several of which the first with a number counts."""
 _UnitText = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -284,7 +285,7 @@ def _unless(read: str | Sequence[ConditionFile]) -> tuple[Condition, ...]:
 
 
 def _factor(read: str | _FactorFile, *, is_least: bool) -> Factor:
-    """A factor as a file writes it: a pointer, `count(…)`, `length(…)` or `bytes()`, or a table with more to say."""
+    """A factor as a file writes it: a pointer, `count(…)` or the like, or a table with more to say."""
     if isinstance(read, str):
         read = _FactorFile(at=read)
     at, *others = [read.at] if isinstance(read.at, str) else read.at
