@@ -3,6 +3,7 @@
 import base64
 import datetime
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import httpx
@@ -11,6 +12,9 @@ import pytest
 from api.conftest import MakeToken, NewName
 from api.legs import INLINE
 from fairlead_partners.simulator.media import wav
+from fairlead.api.router.wire import estimate_response
+from fairlead.domain.ledger.estimates import Estimate, Source
+from fairlead.operations.runs.estimate import Quoted
 from fake_partner import FakePartner
 from servers import Server, wait_until
 
@@ -102,6 +106,16 @@ def test_length_of_a_given_file_bounds_the_estimate_and_the_hold(legs: Server, p
     assert [row["held_change"] for row in legs.ledger() if row["run_id"] == run_id] == ["0.03", "-0.03"]
     assert legs.charges(run_id) == ["0.03"]
     assert not any("clip.mp4" in request.path for request in partner.requests())
+
+
+@pytest.mark.parametrize(
+    ("source", "typical", "shown"),
+    [(Source.ESTIMATED, 250, "0.0000025"), (Source.ESTIMATED, None, None), (Source.UNKNOWN, None, None)],
+)
+def test_typical_price_is_told_beside_its_bounds(source: Source, typical: int | None, shown: str | None) -> None:
+    """As dollars, where the card knows what is usual."""
+    told = estimate_response(Quoted(Estimate(source, 100, 1000, typical=typical), "fake", "fake/x", 0, Decimal(0)))
+    assert told.typical_amount == shown
 
 
 def test_unknown_estimate_has_its_fields(router: Server) -> None:

@@ -120,7 +120,10 @@ def detail_response(
 
 
 class CostEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run will cost (R-31): amounts in dollars as text, in cents and credits as numbers."""
+    """What a run will cost (R-31): amounts in dollars as text, in cents and credits as numbers.
+
+    `typical_amount` is what it usually costs, where the rate card knows that and the body does not say it.
+    """
 
     source: str
     currency: str
@@ -136,6 +139,7 @@ class CostEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
     credits: float | None = None
     reason: str | None = None
     markup_percent: float | None = None
+    typical_amount: str | None = None
 
 
 def estimate_response(quoted: Quoted) -> CostEstimate:
@@ -161,6 +165,7 @@ def estimate_response(quoted: Quoted) -> CostEstimate:
                 max_amount=as_dollars(found.most),
                 min_amount_cents=_cents(found.least),
                 max_amount_cents=_cents(found.most),
+                typical_amount=None if found.typical is None else as_dollars(found.typical),
             )
         case Source.UNKNOWN:
             return made(reason=None if found.reason is None else found.reason.value)

@@ -61,12 +61,17 @@ class Caution(enum.StrEnum):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """The least and the most a run may cost, in 10^-8 dollars; both are the price where it is exact."""
+    """The least and the most a run may cost, in 10^-8 dollars; both are the price where it is exact.
+
+    `typical` is what it usually costs, between them; None where the body says it, or the card does not know. It is an
+    assumption, and no part of the bounds.
+    """
 
     source: Source
     least: int = 0
     most: int = 0
     reason: Reason | None = None
+    typical: int | None = None
 
     @property
     def is_by_card(self) -> bool:
@@ -96,8 +101,8 @@ def estimate_on(today: datetime.date, card: RateCard, asked: Pricing) -> Estimat
 
 def estimate(card: RateCard, asked: Pricing) -> Estimate:
     """Estimate the price of a body by a card of any age."""
-    least = most = 0
-    is_priced, is_fixed = False, True
+    least = most = assumed = 0
+    is_priced, is_fixed, is_assumed = False, True, False
     for component in card.components:
         price = price_strictly(component, asked) if asked.is_strict else price_of(component, asked)
         if price == 0 and not any(part.price for part in component.parts):
@@ -108,15 +113,18 @@ def estimate(card: RateCard, asked: Pricing) -> Estimate:
             return Estimate(Source.UNKNOWN, reason=Reason.NOT_QUOTABLE)
         line = line_of(card, component, quantity, price, asked)
         most += line.held
+        least += least_of(line, asked)
+        usual = typical_of(line, asked)
+        assumed += line.held if usual is None else usual
+        is_assumed |= usual is not None
         if component.is_settled_before:
-            least += line.held
             is_fixed &= _is_said(component, quantity, asked)
         elif line.held:
             is_fixed = False
-            least += _least_of(line, asked)
     if not is_priced:
         return Estimate(Source.UNKNOWN, reason=Reason.UNPRICED_MODEL)
-    return Estimate(Source.EXACT if is_fixed and not card.is_derived else Source.ESTIMATED, least, most)
+    source = Source.EXACT if is_fixed and not card.is_derived else Source.ESTIMATED
+    return Estimate(source, least, most, typical=assumed if is_assumed else None)
 
 
 def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byok: bool) -> Estimate:
@@ -135,9 +143,42 @@ def _is_said(component: Component, quantity: Decimal, asked: Pricing) -> bool:
     return component.fewest is None or quantity_asked(component, component.fewest, asked) == quantity
 
 
-def _least_of(line: Line, asked: Pricing) -> int:
+def typical_of(line: Line, asked: Pricing) -> int | None:
+    """What a component usually costs; None where the body fixes its quantity, or the card does not know.
+
+    A multiplier that the answer decides counts where the body asks for it, such as a service tier.
+    """
+    component = line.component
+    if component.typical is None or not line.held or not _is_open(line, asked):
+        return None
+    quantity, factor = min(component.typical, line.quantity), line.factor
+    for one in line.open:
+        if one.when and one.size_above is None:
+            factor *= one.times
+    if component.tiers and line.price:
+        usual = times(price_in(component.tiers, quantity, line.price), factor)
+    else:
+        usual = times(line.price, quantity * factor)
+    return max(least_of(line, asked), min(usual, line.held))
+
+
+def _is_open(line: Line, asked: Pricing) -> bool:
+    """Whether the body leaves open how much of a component there is, or only bounds it."""
+    component, wanted = line.component, line.component.requested
+    if wanted is None or wanted.is_bound:
+        return True
+    if asked.is_strict:
+        return quantity_strictly(component, asked) is None
+    if component.fewest is not None and quantity_asked(component, component.fewest, asked) != line.quantity:
+        return True
+    return quantity_asked(component, wanted, asked) is None
+
+
+def least_of(line: Line, asked: Pricing) -> int:
     """The price of the fewest units of a component, at the lowest price that can apply."""
     component = line.component
+    if component.is_settled_before or not line.held:
+        return line.held
     fewest = min(_fewest(line, asked), line.quantity)
     if component.tiers and line.price:
         return times(price_in(component.tiers, fewest, line.price), line.factor)
@@ -183,11 +224,12 @@ _WHOLE: Final = Decimal(100)
 def price_lines(card: RateCard, markup: Decimal = NO_MARKUP) -> Iterator[str]:
     """The prices of a card in dollars, a text a component, such as `0.03 to 0.2 per image`.
 
-    They are the vendor's list prices with `markup` percent on top. Multipliers are named after them, and last whether
-    the prices were derived.
+    They are the vendor's list prices with `markup` percent on top. Where a card knows how many units are usual, that
+    follows the unit. Multipliers are named after them, and last whether the prices were derived.
     """
     for component in card.components:
-        yield f"{_range(component, markup)} per {component.unit}"
+        usual = "" if component.typical is None else f", usually {component.typical:f}"
+        yield f"{_range(component, markup)} per {component.unit}{usual}"
         for part in component.parts:
             yield f"{_dollars(part.price, markup)} {part.unit}"
     yield from dict.fromkeys(f"x {one.times:f} {one.name}" for part in card.components for one in part.multipliers)

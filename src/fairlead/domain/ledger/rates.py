@@ -108,9 +108,9 @@ class Component:
     The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up to
     whole units if it `is_whole`. `at_least` is the fewest units a run with an answer that is measured has, whatever the
     body asks for; None where it cannot be known before. `fewest` is `requested` with the least of every range in it;
-    None where it has no ranges. With `tiers` the
-    quantity has one price, which is due once; `price` beyond the last of them. `parts` of the measured quantity have
-    prices of their own.
+    None where it has no ranges. `typical` is how many units a run usually has where its body does not fix that, if it
+    is known. With `tiers` the quantity has one price, which is due once; `price` beyond the last of them. `parts` of
+    the measured quantity have prices of their own.
     """
 
     unit: str
@@ -127,6 +127,7 @@ class Component:
     multipliers: tuple[Multiplier, ...] = ()
     fewest: Requested | None = None
     tiers: tuple[Tier, ...] = ()
+    typical: Decimal | None = None
     is_settled_before: bool = field(init=False)
     """Whether the charge equals the hold, because nothing depends on the answer."""
     is_plain: bool = field(init=False)

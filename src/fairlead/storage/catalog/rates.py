@@ -144,6 +144,7 @@ class _ComponentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cases: Annotated[list[_CaseFile], msgspec.Meta(max_length=64)] = []
     strict: _StrictPointersFile | None = None
     at_least: _NumberText | None = None
+    typical: _NumberText | None = None
     tiers: Annotated[list[_TierFile], msgspec.Meta(max_length=16)] = []
     parts: Annotated[list[_PartFile], msgspec.Meta(max_length=8)] = []
     multipliers: Annotated[list[_MultiplierFile], msgspec.Meta(max_length=8)] = []
@@ -222,6 +223,31 @@ def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Comp
         multipliers=tuple(_multiplier(one) for one in (*of_card, *read.multipliers)),
         fewest=_fewest(read.requested),
         tiers=tuple(Tier(Decimal(one.up_to), from_dollars(one.price)) for one in read.tiers),
+        typical=None if read.typical is None else _typical(read, read.typical, least, at_most),
+    )
+
+
+def _typical(read: _ComponentFile, typical: str, least: str | None, at_most: str) -> Decimal:
+    """The usual quantity; ValueError where it contradicts the bounds, or nothing leaves the quantity open."""
+    if not max(Decimal(0), Decimal(least or 0)) <= Decimal(typical) <= Decimal(at_most) or not Decimal(typical):
+        raise ValueError("'typical' is above 0, at least 'at_least' and at most 'at_most'")
+    if read.measured is None:
+        raise ValueError("'typical' is of a quantity that is 'measured': any other is charged as it is held")
+    if least == at_most or (read.requested is not None and _is_fixed(read.requested)):
+        raise ValueError("'typical' is of a quantity that the body, or the card, does not fix")
+    return Decimal(typical)
+
+
+def _is_fixed(read: _RequestedFile) -> bool:
+    """Whether every body says a quantity: it is no bound and has no range, and each factor is there in any body."""
+    if read.bound or read.unless or any(one.unless for one in read.plus):
+        return False
+    factors = [_FactorFile(one) if isinstance(one, str) else one for one in read.product]
+    factors += [_FactorFile(one) if isinstance(one, str) else one for part in read.plus for one in part.product]
+    return all(
+        not one.has_range
+        and (one.otherwise is not None or (isinstance(one.at, str) and _READ.fullmatch(one.at) is not None))
+        for one in factors
     )
 
 

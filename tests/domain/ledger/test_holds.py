@@ -1,0 +1,113 @@
+"""What runs usually cost, and the holds that are bounded by it."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.ledger.test_rates import ASKED, CARDS, card
+from fairlead.domain.ledger.estimates import Estimate, Source, estimate, price_lines
+from fairlead.domain.ledger.money import Tier
+from fairlead.domain.ledger.rates import (
+    Component,
+    Factor,
+    Measured,
+    Multiplier,
+    Pricing,
+    RateCard,
+    Requested,
+    StrictPointers,
+    StrictQuantity,
+)
+from fairlead.domain.pointers import Condition
+
+REPORTED: Final = Measured(answer=(("usage", "seconds"),))
+_SECONDS: Final = Requested((Factor(("seconds",)),))
+_LIMIT: Final = Requested((Factor(("seconds",), otherwise=Decimal(100)),), is_bound=True)
+_CHOSEN: Final = Requested((Factor(("seconds",), values={"-1": Decimal(12)}),))
+_LEAST_CHOSEN: Final = Requested((Factor(("seconds",), values={"-1": Decimal(2)}),))
+
+
+def _second(wanted: Requested | None, **changes: object) -> Component:
+    usual = Component("second", 10, Decimal(100), wanted, REPORTED, at_least=Decimal(1), typical=Decimal(5))
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+_CLIP: Final = _second(_CHOSEN, at_least=None, fewest=_LEAST_CHOSEN)
+
+
+@pytest.mark.req("X-02")
+@pytest.mark.parametrize(
+    ("component", "body", "told"),
+    [
+        (_second(None), {}, Estimate(Source.ESTIMATED, 10, 1000, typical=50)),
+        (_second(_LIMIT), {}, Estimate(Source.ESTIMATED, 10, 1000, typical=50)),
+        (_second(_LIMIT), {"seconds": 3}, Estimate(Source.ESTIMATED, 10, 30, typical=30)),
+        (_second(_SECONDS, at_least=None), {"seconds": 7}, Estimate(Source.ESTIMATED, 70, 70)),
+        (_CLIP, {"seconds": -1}, Estimate(Source.ESTIMATED, 20, 120, typical=50)),
+        (_CLIP, {"seconds": 7}, Estimate(Source.ESTIMATED, 70, 70)),
+        (_second(None, typical=None), {}, Estimate(Source.ESTIMATED, 10, 1000)),
+    ],
+    ids=["not said", "limited by the card", "limited by the body", "asked for", "chosen", "not chosen", "not known"],
+)
+def test_typical_price_is_told_where_the_body_leaves_the_quantity_open(
+    component: Component, body: dict[str, object], told: Estimate
+) -> None:
+    """It is of the usual quantity, or of a lower limit; neither the least nor the most is made of it."""
+    assert estimate(card(component), Pricing(body)) == told
+
+
+def test_component_without_a_typical_quantity_counts_whole_beside_one_that_has_it() -> None:
+    """The typical price of a card is the sum over its components: 50 of one, and the 300 held of the other."""
+    other = Component("token", 3, Decimal(100), None, REPORTED, at_least=Decimal(0))
+    assert estimate(card(_second(None), other), Pricing({})).typical == 350
+
+
+def test_typical_price_has_the_multipliers_that_the_body_asks_for() -> None:
+    """A tier that was asked for is taken for granted, a long context that a large body may have is not."""
+    tier = Multiplier("priority", Decimal(2), (Condition(("tier",)),), answered=(Condition(("tier",)),))
+    long = Multiplier("long", Decimal(3), size_above=10, answered=(Condition(("long",)),))
+    asked = Pricing({"tier": "priority"}, size=20)
+    assert estimate(card(_second(None, multipliers=(tier, long))), asked).typical == 100
+
+
+def test_typical_price_of_tiers_is_that_of_the_usual_tier() -> None:
+    """A quantity that has one price for all of it has it for the usual quantity."""
+    assert estimate(card(_second(None, tiers=(Tier(Decimal(8), 30),))), Pricing({})).typical == 30
+
+
+def test_typical_price_of_a_strict_body_is_read_from_its_own_fields() -> None:
+    """Where the provider's own fields say how much is asked for, that counts, and otherwise what is usual."""
+    own = StrictPointers((StrictQuantity(Requested((Factor(("own",)),))),), (), Decimal(100))
+    component = _second(_SECONDS, strict=own)
+    assert estimate(card(component), Pricing({"own": 7}, is_strict=True)).typical is None
+
+
+def test_price_lines_name_the_typical_quantity() -> None:
+    """The words of a price say how much of it is usual."""
+    assert list(price_lines(card(_second(None)))) == ["0.0000001 per second, usually 5"]
+
+
+def with_typical(found: RateCard, part: Decimal) -> RateCard:
+    """A card whose measured components usually have a part of their largest quantity."""
+    return replace(
+        found,
+        components=tuple(
+            one if one.measured is None else replace(one, typical=one.at_most * part) for one in found.components
+        ),
+    )
+
+
+KNOWING_CARDS: Final = st.builds(with_typical, CARDS, st.decimals("0.01", 1, places=2))
+
+
+@pytest.mark.req("X-02")
+@given(KNOWING_CARDS, ASKED)
+def test_typical_price_always_lies_between_the_least_and_the_most(found: RateCard, asked: Pricing) -> None:
+    """And without it the same card tells the same bounds."""
+    told, plain = estimate(found, asked), estimate(with_typical(found, Decimal(0)), asked)
+    assert told.typical is None or told.least <= told.typical <= told.most
+    assert (told.source, told.least, told.most, told.reason) == (plain.source, plain.least, plain.most, plain.reason)
