@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -325,8 +326,9 @@ class Server:
         folder: Path,
         server_id: str = "server-1",
         secrets: Mapping[str, Sequence[Secret]] = _SECRETS,
+        hold_times: Decimal | None = None,
     ) -> None:
-        """Wire the parts together."""
+        """Wire the parts together; `hold_times` bounds holds by the typical price."""
         self.database = database
         self.server_id = server_id
         self.seen: list[Observation] = []
@@ -334,7 +336,7 @@ class Server:
         self.clock = Clock(lambda: self.now_ns)
         self.providers = providers_at(partner.base_url)
         observe = self.seen.append
-        self.catalog = CatalogKeeper([folder], self.providers, FLAG, self.clock, observe)
+        self.catalog = CatalogKeeper([folder], self.providers, FLAG, self.clock, observe, hold_times=hold_times)
         self.transport = WatchedTransport(trusted=[partner.base_url])
         self.events, self.wakeups = HeldEventHub(), LossyWakeups()
         self.readers = document_readers()

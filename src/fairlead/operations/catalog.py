@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +78,8 @@ class CatalogKeeper:
     """Holds the catalog in force. Reading it never waits; a reload swaps it whole.
 
     Every check covers all files of an operator's folders; the `shipped` folder is checked every tenth time. `flag` is
-    the extension of schema documents that says whether a schema is authored (R-08). `markups` are on every price.
+    the extension of schema documents that says whether a schema is authored (R-08). `markups` are on every price;
+    `hold_times` bounds holds, as a multiple of the typical price.
     """
 
     def __init__(
@@ -89,8 +91,10 @@ class CatalogKeeper:
         observe: Observer,
         markups: Markups | None = None,
         shipped: Path | None = None,
+        hold_times: Decimal | None = None,
     ) -> None:
         self._folders = folders
+        self._hold_times = hold_times
         self._watched = [folder for folder in folders if folder != shipped]
         self._looks = 0
         self._markups = Markups() if markups is None else markups
@@ -131,7 +135,8 @@ class CatalogKeeper:
         self._observe(CatalogLoaded(read.catalog.build, len(read.catalog.models)))
 
     def _load(self) -> Catalog:
-        return load_catalog(self._folders, self._offers, self._flag).with_markups(self._markups)
+        loaded = load_catalog(self._folders, self._offers, self._flag)
+        return loaded.with_markups(self._markups).with_hold_times(self._hold_times)
 
     def reload_if_changed(self) -> None:
         """Reload when a file was added, removed or written since the last check; to be called once a second."""

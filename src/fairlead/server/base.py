@@ -164,10 +164,7 @@ async def ready_base(
     authenticator = _authenticator(database, verifier, clock, observe, stack)
     messaging = await ready_messaging(settings, database, observe, stack)
     listen_for_changed_workspaces(messaging.wakeups, authenticator.forget, stack)
-    flag, folders = brand(settings).authored_flag, catalog_folders(settings)
-    catalog = CatalogKeeper(folders, found.providers, flag, clock, observe, settings.markup, shipped=CATALOG)
-    for name, meant in strange_markups(settings.markup, catalog.current.models, found.providers):
-        observe(MarkupUnknown(name, meant))
+    catalog = _catalog(settings, found, clock, observe)
     return Base(
         database=database,
         prompt_database=prompt_database,
@@ -264,6 +261,16 @@ def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> P
         None if local is None else (local.base_url, local.token),
         None if simulator is None else simulator.base_url,
     )
+
+
+def _catalog(settings: Settings, found: Partners, clock: Clock, observe: Observer) -> CatalogKeeper:
+    """The catalog, with the markups and the bound of holds of the settings."""
+    flag, folders = brand(settings).authored_flag, catalog_folders(settings)
+    markup, hold_times = settings.markup, settings.hold_typical_times
+    catalog = CatalogKeeper(folders, found.providers, flag, clock, observe, markup, CATALOG, hold_times)
+    for name, meant in strange_markups(markup, catalog.current.models, found.providers):
+        observe(MarkupUnknown(name, meant))
+    return catalog
 
 
 async def _ready_database(

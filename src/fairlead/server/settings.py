@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from typing import Any, Final, TypeVar
 from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.brand import brand_name, header_prefix, native_aliases
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
+from fairlead.domain.ledger.holds import read_multiple
 from fairlead.domain.ledger.markups import Markups, read_markups
 from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
@@ -151,6 +153,9 @@ class Settings(IdentitySettings):
         Markups(),
         "What is added to list prices, in percent, as name=percent,…; a name is *, a provider or a model.",
         read_markups,
+    )
+    hold_typical_times: Decimal | None = option(
+        None, "The largest hold of a run, as a multiple of its typical price.", read_multiple
     )
     simulate: bool = option(
         False, "Whether to call every provider at the built-in simulator instead: no keys, no costs.", readers.boolean

@@ -11,10 +11,10 @@ import pytest
 
 from api.conftest import MakeToken, NewName
 from api.legs import INLINE
-from fairlead_partners.simulator.media import wav
 from fairlead.api.router.wire import estimate_response
 from fairlead.domain.ledger.estimates import Estimate, Source
 from fairlead.operations.runs.estimate import Quoted
+from fairlead_partners.simulator.media import wav
 from fake_partner import FakePartner
 from servers import Server, wait_until
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from domain.ledger.test_rates import ASKED, CARDS, card
 from fairlead.domain.ledger.estimates import Estimate, Source, estimate, price_lines
+from fairlead.domain.ledger.holds import bounded, due_by, most_of, read_multiple
 from fairlead.domain.ledger.money import Tier
 from fairlead.domain.ledger.rates import (
     Component,
@@ -21,6 +22,7 @@ from fairlead.domain.ledger.rates import (
     Requested,
     StrictPointers,
     StrictQuantity,
+    quote,
 )
 from fairlead.domain.pointers import Condition
 
@@ -111,3 +113,53 @@ def test_typical_price_always_lies_between_the_least_and_the_most(found: RateCar
     told, plain = estimate(found, asked), estimate(with_typical(found, Decimal(0)), asked)
     assert told.typical is None or told.least <= told.typical <= told.most
     assert (told.source, told.least, told.most, told.reason) == (plain.source, plain.least, plain.most, plain.reason)
+
+
+def test_hold_is_a_multiple_of_the_typical_price_within_its_bounds() -> None:
+    """Three times 50 of 10 to 1000; never below the least, and never beyond the most."""
+    cards, asked = card(_second(None)), Pricing({})
+    held = quote(cards, asked)
+    assert [bounded(held, asked, Decimal(one)).amount for one in (3, "1.5", 30)] == [150, 75, 1000]
+    sure = quote(card(_second(None), Component("run", 500)), asked)
+    assert bounded(sure, asked, Decimal(1)).amount == 550
+    dear = quote(card(_second(None, at_least=Decimal(5))), asked)
+    assert bounded(dear, asked, Decimal(1)).amount == 50
+
+
+def test_component_that_knows_no_typical_quantity_leaves_the_hold_as_it_is() -> None:
+    """Its whole maximum counts."""
+    held = quote(card(_second(None, typical=None)), Pricing({}))
+    assert bounded(held, Pricing({}), Decimal(1)) == held
+
+
+@pytest.mark.req("X-02")
+@given(KNOWING_CARDS, ASKED, st.decimals(1, 1000, places=2))
+def test_bounded_hold_always_lies_between_the_least_and_the_most(
+    found: RateCard, asked: Pricing, multiple: Decimal
+) -> None:
+    """The most is what is held without a bound, and the estimate keeps telling it."""
+    held = quote(found, asked)
+    hold, told = bounded(held, asked, multiple), estimate(found, asked)
+    assert hold.least <= hold.amount <= held.amount == most_of(hold)
+    assert told.source is Source.UNKNOWN or told.least <= hold.amount <= told.most
+    assert hold.lines == held.lines
+
+
+@pytest.mark.parametrize(
+    ("told", "due"),
+    [({"cost": "7"}, 70 + 50), ({"cost": "500"}, 1000 + 50), ({"cost": "x"}, 1000 + 50), ({}, 50 + 50)],
+    ids=["told", "more than there can be", "not readable", "not told"],
+)
+def test_price_by_the_figures_told_so_far_takes_the_rest_as_usual(told: dict[str, str], due: int) -> None:
+    """A figure counts up to the most there can be, and a component that none is about as it usually is."""
+    costs = _second(None, measured=Measured(told="cost"))
+    cards, asked = card(costs, _second(None)), Pricing({})
+    assert due_by(quote(cards, asked), asked, told) == due
+
+
+@pytest.mark.parametrize("text", ["0.9", "1001", "-3", "3.333", "x", "", "NaN"])
+def test_multiple_that_is_none_is_refused(text: str) -> None:
+    """It is from 1 to 1000, with at most two decimals."""
+    with pytest.raises(ValueError, match="must be 1 to 1000"):
+        read_multiple(text)
+    assert read_multiple("2.5") == Decimal("2.5")

@@ -5,6 +5,7 @@ import datetime
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -39,6 +40,7 @@ class Leg(msgspec.Struct, frozen=True):
     `name` is the provider's own name of the model, by operation where it has several; `fixed` are top-level fields the
     provider wants and callers do not send. The first leg of a model is its native one and needs no translation.
     `strict` says what a body in the provider's own form may hold; every leg that callers can name has it.
+    `hold_times` bounds the holds of its runs, as a multiple of what they usually cost; None where nothing does.
     """
 
     provider: str
@@ -48,6 +50,7 @@ class Leg(msgspec.Struct, frozen=True):
     fixed: Mapping[str, object] = msgspec.field(default_factory=dict)
     translation: Translation | None = None
     strict: StrictForm | None = None
+    hold_times: Decimal | None = None
 
     def call(self, operation: str) -> str | None:
         """The call that serves an operation; None when this provider does not."""
@@ -190,6 +193,12 @@ class Catalog:
             return self
         return replace(self, models={name: _with_markup(model, markups) for name, model in self.models.items()})
 
+    def with_hold_times(self, multiple: Decimal | None) -> "Catalog":
+        """The same catalog with an operator's bound of holds: a multiple of the typical price, or None for no bound."""
+        if multiple is None:
+            return self
+        return replace(self, models={name: _with_hold_times(one, multiple) for name, one in self.models.items()})
+
     def visible_ids(self, caller: Caller, today: datetime.date) -> list[str]:
         """The ids a caller may see, sorted: models that it may run and that are not retired."""
         return [
@@ -227,6 +236,10 @@ def _with_markup(model: Model, markups: Markups) -> Model:
         cards = tuple(replace(card, markup=percent) for card in leg.rate_cards)
         legs.append(msgspec.structs.replace(leg, rate_cards=cards))
     return replace(model, legs=tuple(legs))
+
+
+def _with_hold_times(model: Model, multiple: Decimal) -> Model:
+    return replace(model, legs=tuple(msgspec.structs.replace(leg, hold_times=multiple) for leg in model.legs))
 
 
 def catalog_limit(asked: int | None) -> int:

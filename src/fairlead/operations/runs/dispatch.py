@@ -304,9 +304,9 @@ class Dispatcher:
                 outcome, report = await self._with_links(run, plan, outcome, report)
         # Charged at the rates of the leg that served it, and never more than its hold.
         due = charge(plan.quote, report)
-        if due.reported > due.amount:
-            self._note_more(context, plan, due)
         charged = min(plan.quote.amount, due.amount)
+        if due.reported > charged:
+            self._note_more(context, plan, Charge(charged, due.reported))
         return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), is_billed=True)
 
     def _note_more(self, context: _RunContext, plan: LegPlan, due: Charge) -> None:

@@ -21,6 +21,7 @@ from fairlead.domain.catalog.schema import InputSchema, echo
 from fairlead.domain.catalog.strict_forms import RUN_ID
 from fairlead.domain.catalog.translations import translate
 from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
+from fairlead.domain.ledger.holds import bounded
 from fairlead.domain.ledger.quantities import Pricing
 from fairlead.domain.ledger.rates import Quote, RateCard, card_in_force, card_named, quote
 from fairlead.domain.ledger.strict_rates import beyond_card, quote_strict
@@ -249,6 +250,8 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
     body, dropped = _body(request, leg)
     price = quote_strict if asked.is_strict else quote
     priced = _unpaid(card) if request.is_byok else price(card, asked)
+    if leg.hold_times is not None:
+        priced = bounded(priced, asked, leg.hold_times)
     return LegPlan(leg, call, leg.names[request.operation], body, priced, dropped)
 
 
