@@ -12,14 +12,12 @@ from domain.ledger.test_rates import ASKED, CARDS, card
 from fairlead.domain.ledger.estimates import Estimate, Source, estimate, price_lines
 from fairlead.domain.ledger.holds import bounded, due_by, most_of, read_multiple
 from fairlead.domain.ledger.money import Tier
+from fairlead.domain.ledger.quantities import Factor, Pricing, Requested
 from fairlead.domain.ledger.rates import (
     Component,
-    Factor,
     Measured,
     Multiplier,
-    Pricing,
     RateCard,
-    Requested,
     StrictPointers,
     StrictQuantity,
     quote,

@@ -5,7 +5,6 @@ from decimal import Decimal
 from math import prod
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -338,18 +337,6 @@ def test_first_case_that_applies_sets_the_price(operation: str | None, body: dic
 
 
 @pytest.mark.req("R-28")
-def test_charge_never_passes_the_hold_of_the_ledger() -> None:
-    """A run that goes on elsewhere was held for a file that was measured; its lines no longer know that."""
-    clips = Requested((Factor(("clip",), Reading.SECONDS),), is_bound=True)
-    card = RateCard("v1", DAY, (Component("second", 10, Decimal(60), clips, Measured((("usage",),))),))
-    body = {"clip": "a"}
-    held = quote(card, Pricing(body, given={("clip",): {"longest": "2"}}))
-    later = msgspec.structs.replace(quote(card, Pricing(body)), amount=held.amount)
-    assert (held.amount, sum(line.held for line in later.lines)) == (30, 600)
-    for report, amount in ((Report({"usage": 2}), 20), (Report({"usage": 4}), 30), (Report({}), 30)):
-        assert charge(later, report).amount == amount
-
-
 def test_charge_is_made_at_the_price_of_the_hold() -> None:
     """The price is chosen by the body alone, and the measured quantity is paid at it."""
     part = Component("image", 10, Decimal(4), asks(n()), Measured((("n",),)), (Case(30, None, (HIGH,)),))

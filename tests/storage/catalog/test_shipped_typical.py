@@ -10,7 +10,11 @@ from catalog_samples import asked_for, samples, shipped_catalog
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.ledger.estimates import least_of, typical_of
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
-from fairlead.domain.ledger.rates import Pricing, RateCard, quote
+from fairlead.domain.ledger.quantities import Pricing
+from fairlead.domain.ledger.rates import (
+    RateCard,
+    quote,
+)
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig")
 

@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from fairlead.domain.ledger.estimates import least_of, typical_of
 from fairlead.domain.ledger.money import times
-from fairlead.domain.ledger.rates import Line, Pricing, Quote, Report, charge, quote_of
+from fairlead.domain.ledger.quantities import Pricing
+from fairlead.domain.ledger.rates import (
+    Line,
+    Quote,
+    Report,
+    charge,
+    quote_of,
+)
 
 _MULTIPLE: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?")
 _MULTIPLE_MOST: Final = 1000

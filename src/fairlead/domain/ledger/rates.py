@@ -306,8 +306,7 @@ def quote_of(card: RateCard, lines: Sequence[Line]) -> Quote:
 def charge(held: Quote, report: Report) -> Charge:
     """Price a completed generation from what the partner reports (R-28, R-29), never above the hold.
 
-    That is the one in the ledger: the lines of a run that goes on after a restart may come to more, as the files it
-    was given are not measured again.
+    The hold in the ledger may be less than that of the lines (holds.py), which is for the caller to mind.
     """
     amount, beyond = held.least, 0
     for line in held.lines:
@@ -317,7 +316,7 @@ def charge(held: Quote, report: Report) -> Charge:
         due = _due(line, report)
         amount += min(due, line.held)
         beyond += max(due - line.held, 0)
-    return Charge(min(amount, held.amount), amount + beyond)
+    return Charge(amount, amount + beyond)
 
 
 def _due(line: Line, report: Report) -> int:
