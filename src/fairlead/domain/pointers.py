@@ -6,9 +6,11 @@ the shorter names first. Such a pointer leads to many places: `find_all`. Condit
 values at such places: they say when an operation is meant, a price applies, or an answer is a failure.
 """
 
+import enum
 import functools
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -242,3 +244,111 @@ def number_of(value: object) -> Decimal | int | None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TEXT_MAX: Final = 64
+_COUNT_MAX: Final = 100_000
+_LENGTH_MAX: Final = 10_000_000
+_LONG_TEXT: Final = "…"
+"""In place of a longer text: it is there, and is no number and none of the texts that a file lists."""
+
+Captured: TypeAlias = dict[str, list[object]]
+"""What was captured of a document, by the names of the captures."""
+
+
+class CaptureKind(enum.StrEnum):
+    """What is captured of the values at a place; each is the beginning of a name."""
+
+    VALUE = ""
+    """The values, but of a container only that it is one, and no text of more than 64 characters."""
+    COUNT = "count:"
+    LENGTH = "length:"
+    """How many characters the texts have; a null follows where some value is no text."""
+    PRESENT = "present:"
+    """A number where something is there that is not empty."""
+    CONTAINS = "contains:"
+    """A number where some text contains one of the words."""
+    GIVEN = "given:"
+    """Of each file that is named there what was measured of it, by the one word; null where that is not known."""
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """What is kept of the values at a place of a document that is not kept itself.
+
+    `words` are those of CONTAINS, and the one of GIVEN.
+    """
+
+    kind: CaptureKind
+    at: Pointer
+    words: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called; without a `*`, so that a pointer to the name leads to one place."""
+        words = f"{'|'.join(self.words)}:" if self.words else ""
+        return f"{self.kind}{words}{as_text(self.at)}".replace("*", "~2")
+
+    def of(self, document: object) -> list[object]:
+        """What is kept of a document; ValueError where it cannot be."""
+        found = [value for _, value in find_all(document, self.at)]
+        match self.kind:
+            case CaptureKind.VALUE:
+                return [_kept(value) for value in found]
+            case CaptureKind.COUNT:
+                return [_bounded(len(found), _COUNT_MAX)]
+            case CaptureKind.LENGTH:
+                total = _bounded(sum(len(one) for one in found if isinstance(one, str)), _LENGTH_MAX)
+                return [total] if all(isinstance(one, str) for one in found) else [total, None]
+            case CaptureKind.PRESENT:
+                return [1] if Condition(self.at).holds(document) else []
+            case CaptureKind.CONTAINS:
+                return [1] if Condition(self.at, contains=self.words).holds(document) else []
+            case CaptureKind.GIVEN:
+                return _given(document, self.at, *self.words)
+
+
+def _given(document: object, at: Pointer, word: str) -> list[object]:
+    """What the field `given` of a document says of the files at a place, whose first part is that of the body."""
+    given = first(document, ("given",))
+    known = given if isinstance(given, Mapping) else {}
+    return [known.get(place[1:], {}).get(word) for place, _ in find_all(document, at)]
+
+
+def _kept(value: object) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT_MAX else _LONG_TEXT
+    if isinstance(value, dict | list):
+        return {}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not a number of JSON")
+    return value
+
+
+def _bounded(number: int, most: int) -> int:
+    if number > most:
+        raise ValueError("too much to be kept")
+    return number
+
+
+_VALUE: Final = CaptureKind.VALUE
+_PLAIN: Final = frozenset({int, bool, type(None)})
+_UNREAD: Final = object()
+
+
+def capture(captures: Mapping[str, Capture], document: Mapping[str, object], most: int) -> str | None:
+    """What is kept of a document as JSON, by name (`Captured`); None where it cannot be, or has over `most` bytes."""
+    kept: Captured = {}
+    try:
+        for name, one in captures.items():
+            # Most are one plain value: every run passes here, so these pass no function of their own.
+            value = find(document, one.at) if one.kind is _VALUE and not is_plural(one.at) else _UNREAD
+            if value is MISSING:
+                kept[name] = []
+            elif type(value) in _PLAIN or (type(value) is str and len(value) <= _TEXT_MAX):
+                kept[name] = [value]
+            else:
+                kept[name] = [{}] if type(value) is dict else one.of(document)
+        text = msgspec.json.encode(kept)
+    except (ValueError, OverflowError):
+        return None
+    return text.decode() if len(text) <= most else None

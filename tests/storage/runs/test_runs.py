@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.faults import ConcurrencyLimitExceeded, Forbidden, InsufficientCredits, Unauthorized
 from fairlead.domain.ledger.books import UNLIMITED
-from fairlead.domain.runs.entries import Acceptance, BookedRun, Stray
+from fairlead.domain.runs.entries import Acceptance, BookedRun, KeptResult, Stray
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Superseded
 from fairlead.domain.work.pools import WorkedPools
@@ -51,6 +51,16 @@ def test_settled_run_is_charged_what_it_cost(books: Books) -> None:
     assert books.figures() == (440, 0, 0)
     row = books.state()
     assert (row["state"], row["charge"], row["reason"], row["request"]) == ("succeeded", 60, "completed", None)
+
+
+@pytest.mark.req("M-07")
+@pytest.mark.parametrize("result", [None, kept_result()], ids=["answered", "kept"])
+def test_settled_run_keeps_what_its_price_was_made_of(books: Books, result: KeptResult | None) -> None:
+    """In the statement that ends it, whether its result is kept or not."""
+    books.open(balance=500)
+    books.write(admission(key=key()))
+    assert books.write(settlement(facts='{"/size":[2]}', result=result)) == [None]
+    assert books.state()["price_facts"] == '{"/size":[2]}'
 
 
 @pytest.mark.req("R-29")

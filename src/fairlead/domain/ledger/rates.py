@@ -17,7 +17,7 @@ import msgspec
 from fairlead.domain.ledger.markups import NO_MARKUP
 from fairlead.domain.ledger.money import Tier, price_in, times
 from fairlead.domain.ledger.quantities import Factor, Pricing, Reading, Requested, count_of
-from fairlead.domain.pointers import MISSING, Condition, Pointer, all_hold, find_all, first, number_of, text_of
+from fairlead.domain.pointers import MISSING, Capture, Condition, Pointer, all_hold, find_all, first, number_of, text_of
 
 _ONE: Final = Decimal(1)
 _VALUE: Final = Reading.VALUE
@@ -160,6 +160,7 @@ class RateCard:
     the vendor publishes them, `checked` the day on which they were last compared with it; `check_by` is the day by
     which somebody should do so again, where the vendor's list could not be read. `is_derived`: the prices were worked
     out from a reseller's, so nothing is exact by them (X-02). `markup` is what the operator adds, in percent.
+    `captures` are what is kept of a run, by name, to price it again (price_facts.py).
     """
 
     version: str
@@ -171,6 +172,7 @@ class RateCard:
     markup: Decimal = NO_MARKUP
     check_by: datetime.date | None = None
     is_derived: bool = False
+    captures: Mapping[str, Capture] = field(default_factory=dict)
     label: str = field(init=False)
     """Its name in the ledger: the version, and the markup where there is one, such as `v2+7.5%` or `v2-10%`."""
 

@@ -175,7 +175,8 @@ class Settlement(msgspec.Struct, frozen=True):
 
     A run that was called with an idempotency key stores its `result` for that key; without a result the key `key_id` is
     free again, and with neither the key stays taken by work that can be asked about again. A run that is as `booked`
-    can be ended without being read.
+    can be ended without being read. `facts` are what its price was made of, to price it again; None where that is not
+    kept (price_facts.py).
     """
 
     run_id: str
@@ -193,6 +194,7 @@ class Settlement(msgspec.Struct, frozen=True):
     result: KeptResult | None = None
     events: tuple["RunEntry", ...] = ()
     booked: "BookedRun | None" = None
+    facts: str | None = None
 
 
 class BookedRun(msgspec.Struct, frozen=True):

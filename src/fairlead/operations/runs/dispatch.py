@@ -11,13 +11,16 @@ from typing import Final
 
 import jiter
 import msgspec
+from msgspec.structs import asdict
 
 from fairlead.clock import Clock
 from fairlead.documents.outline import mark_of
 from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
 from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.ledger.price_facts import FACTS_MAX
 from fairlead.domain.ledger.rates import Charge, Report, charge
+from fairlead.domain.pointers import capture
 from fairlead.domain.runs.entries import (
     EVENT_DETAIL_MAX,
     PROVIDER_SAID,
@@ -52,7 +55,10 @@ _ORDINALS: Final = {2: "second", 3: "third"}
 
 
 class Served(msgspec.Struct, frozen=True):
-    """How a run ended, on which leg, what it costs (10^-8 dollars), and whether it is billed."""
+    """How a run ended, on which leg, what it costs (10^-8 dollars), and whether it is billed.
+
+    `facts` are what its price was made of (price_facts.py).
+    """
 
     outcome: Outcome
     plan: LegPlan
@@ -60,6 +66,7 @@ class Served(msgspec.Struct, frozen=True):
     has_fallen_back: bool = False
     events: tuple[RunEntry, ...] = ()
     is_billed: bool = False
+    facts: str | None = None
 
 
 class SupersededError(Exception):
@@ -307,7 +314,9 @@ class Dispatcher:
         charged = min(plan.quote.amount, due.amount)
         if due.reported > charged:
             self._note_more(context, plan, Charge(charged, due.reported))
-        return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), is_billed=True)
+        seen = {**asdict(run.request.asked), **asdict(report)}
+        facts = None if run.selection.is_byok else capture(plan.quote.card.captures, seen, FACTS_MAX)
+        return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), is_billed=True, facts=facts)
 
     def _note_more(self, context: _RunContext, plan: LegPlan, due: Charge) -> None:
         """Observe that a partner reports more than was held, at our expense, and keep that for the statement."""

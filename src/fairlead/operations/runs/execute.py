@@ -314,4 +314,5 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         result=kept,
         events=served.events,
         booked=BookedRun(served.plan.quote.amount, run.api_key_id, run.request.model.id) if is_known else None,
+        facts=served.facts,
     )

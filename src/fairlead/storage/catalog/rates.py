@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, Tier, from_dollars
+from fairlead.domain.ledger.price_facts import captures_of
 from fairlead.domain.ledger.quantities import Factor, Reading, Requested
 from fairlead.domain.ledger.rates import (
     Case,
@@ -196,6 +197,7 @@ def _rate_card(read: RateCardFile, steps: Sequence[str]) -> RateCard:
         read.checked,
         check_by=read.check_by,
         is_derived=read.derived,
+        captures=captures_of(components),
     )
 
 

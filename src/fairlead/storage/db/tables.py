@@ -200,6 +200,7 @@ runs = Table(
     Column("postponed", _INT, nullable=False, server_default=_ZERO, comment="how often it went back to wait"),
     Column("tries", _INT, nullable=False, server_default=_ZERO, comment="how often of these its partner was called"),
     Column("labels", Text, comment="JSON object of texts that the caller found it by; null for none"),
+    Column("price_facts", Text, comment="JSON of what its price was made of, to price it again; null where unknown"),
 )
 Index("ix_runs_workspace_id_id", runs.c.workspace_id, runs.c.id)
 _WAITING: Final = text("state = 'parked' OR state = 'released'")

@@ -237,7 +237,8 @@ def _end_run(kept: Collection[Column[object]]) -> Prepared:
     until = [bindparam(name, type_=BigInteger) for name in ("until", "or_until")]
     expiry = {runs.c.forget_at: case((runs.c.forget_at < until[0], runs.c.forget_at), else_=until[1])} if kept else {}
     ended = runs.c.state, runs.c.charge, runs.c.reason, runs.c.upstream_status, runs.c.caller_left, runs.c.finished_at
-    new: dict[Column[object], BindParameter[object]] = {one: bindparam(f"new_{one.name}") for one in (*ended, *kept)}
+    written = *ended, *kept, runs.c.price_facts
+    new: dict[Column[object], BindParameter[object]] = {one: bindparam(f"new_{one.name}") for one in written}
     forgotten = dict.fromkeys((runs.c.request, runs.c.request_blob, runs.c.request_size), null())
     statement = (
         update(runs)
@@ -253,7 +254,7 @@ def _end_run(kept: Collection[Column[object]]) -> Prepared:
     names = [f"new_{one.name}" for one in ended]
     if kept:
         names += ["until", "or_until", *(f"new_{one.name}" for one in kept)]
-    names += ["run", "of_attempt", "held", *(f"of_{column.name}" for column in _BOOKED)]
+    names += ["new_price_facts", "run", "of_attempt", "held", *(f"of_{column.name}" for column in _BOOKED)]
     return Prepared(statement, names, primary_key="run")
 
 
@@ -312,10 +313,10 @@ def end_row(entry: Settlement | Withdrawal, state: str, attempt: int, booked: Bo
     """The row of END_RUN for a run that ends as an entry says, or of END_AND_KEEP where its result is kept."""
     if type(entry) is Settlement:
         kept, left, at = entry.result, entry.caller_left, entry.finished_at
-        ending = (state, entry.charge, entry.reason, entry.upstream_status, left, at)
+        ending, facts = (state, entry.charge, entry.reason, entry.upstream_status, left, at), entry.facts
     else:
-        kept, ending = entry.kept, (state, 0, entry.reason, None, False, entry.at)
-    found = entry.run_id, attempt, booked.hold, booked.key_id, booked.model_id, booked.place, booked.request_blob
+        kept, ending, facts = entry.kept, (state, 0, entry.reason, None, False, entry.at), None
+    found = facts, entry.run_id, attempt, booked.hold, booked.key_id, booked.model_id, booked.place, booked.request_blob
     if kept is None:
         return (*ending, *found)
     return (*ending, kept.expires_at, kept.expires_at, *_RESULT_VALUES(kept), *found)
