@@ -115,6 +115,22 @@ failed = ["failed", "given up"]
 unbilled = ["given up"]
 patience = 0
 
+[calls.telling]
+protocol = "submit-and-poll"
+path = "/later"
+handle = {{ id = "/id", url = "/url" }}
+told = {{ cost = "/cost" }}
+
+[calls.telling.poll]
+path = "{{url}}"
+otherwise = "/later/{{id}}"
+every = 0.01
+status = "/status"
+pending = ["running"]
+succeeded = ["done"]
+failed = ["failed"]
+patience = 0
+
 [[signs]]
 means = "refused"
 status = [451]

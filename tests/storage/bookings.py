@@ -91,8 +91,7 @@ def kept_result(**changes: Any) -> KeptResult:
 def redirection(run_id: str = "run-1", hold: int = 150, **changes: Any) -> Redirection:
     """Return the move of a run of the lab to another provider, at its first attempt."""
     usual: dict[str, Any] = {
-        "workspace_id": LAB, "attempt": 1, "provider": "fal", "rate_version": "f1", "held": 100, "turn": 1,
-        "at": NOW + 3,
+        "workspace_id": LAB, "attempt": 1, "provider": "fal", "rate_version": "f1", "at": NOW + 3,
     }  # fmt: skip
     return Redirection(**{"run_id": run_id, "hold": hold, **usual, **changes})
 

@@ -6,7 +6,7 @@ All answers of partners arrive here; our credentials are removed from them (answ
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
@@ -52,8 +52,8 @@ _OF_A_CREDENTIAL: Final = frozenset({401, 402, 403})
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-def _note_nothing() -> None:
-    """The default for callers that do not count polls."""
+async def _note_nothing(_told: Mapping[str, str]) -> None:
+    """The default for callers that do not follow polls."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -185,10 +185,13 @@ class Exchange:
             return replace(reading, credential=credential.label)
         return reading if type(reading) is Completed else self._of_credential(provider, credential, reading)
 
-    async def follow(self, order: Order, work: Work, note_poll: Callable[[], object] = _note_nothing) -> Outcome:
-        """Poll submitted work until it ends, or until the provider file says to give up; each poll calls `note_poll`.
+    async def follow(
+        self, order: Order, work: Work, note_poll: Callable[[Mapping[str, str]], Awaitable[None]] = _note_nothing
+    ) -> Outcome:
+        """Poll submitted work until it ends, or until the provider file says to give up.
 
-        Work that is given up on is undecided: it may be followed again.
+        Before each poll `note_poll` is called with what the partner has told of the work, its figures for prices
+        among it. Work that is given up on is undecided: it may be followed again.
         """
         known = self._find_polling(order, work)
         if isinstance(known, Failed):
@@ -248,7 +251,7 @@ class Exchange:
         parts: dict[str, str],
         credential: Credential,
         answered: int | None,
-        note_poll: Callable[[], object],
+        note_poll: Callable[[Mapping[str, str]], Awaitable[None]],
     ) -> Outcome:
         """Ask until the work has ended; `answered` is the last status the partner answered with before."""
         give_up_at = time.monotonic() + polling.give_up_after
@@ -257,7 +260,7 @@ class Exchange:
             await asyncio.sleep(max(pause, self._following / _POLLS_A_SECOND))
             pause = min(pause * polling.slower_by, polling.at_most_every)
             # Only the meaning of an answer is kept, as thousands of runs may wait.
-            note_poll()
+            await note_poll(parts)
             reading, status = await self._ask(order, asking, parts, credential)
             answered = answered if status is None else status
             if status is None and isinstance(reading, Failed):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.ledger.test_rates import ASKED, CARDS, card
+from domain.ledger.test_rates import ASKED, CARDS, DOCUMENTS, card
 from fairlead.domain.ledger.estimates import Estimate, Source, estimate, price_lines
 from fairlead.domain.ledger.holds import bounded, due_by, most_of, read_multiple
 from fairlead.domain.ledger.money import Tier
@@ -18,8 +18,10 @@ from fairlead.domain.ledger.rates import (
     Measured,
     Multiplier,
     RateCard,
+    Report,
     StrictPointers,
     StrictQuantity,
+    charge,
     quote,
 )
 from fairlead.domain.pointers import Condition
@@ -161,3 +163,23 @@ def test_multiple_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be 1 to 1000"):
         read_multiple(text)
     assert read_multiple("2.5") == Decimal("2.5")
+
+
+@pytest.mark.req("X-02")
+@given(KNOWING_CARDS, ASKED, st.decimals(1, 10, places=1), DOCUMENTS, st.booleans())
+def test_charge_with_raises_is_always_that_without_a_bound(
+    found: RateCard,
+    asked: Pricing,
+    multiple: Decimal,
+    answer: object,
+    is_paid: bool,  # noqa: FBT001 -- drawn
+) -> None:
+    """Where each raise is paid for; where one is refused the charge is the hold, and never below the least."""
+    report, plain = Report(answer), quote(found, asked)
+    held = bounded(plain, asked, multiple)
+    due = charge(held, report)
+    hold = max(held.amount, due.amount) if is_paid else held.amount
+    assert hold <= most_of(held)
+    charged = min(hold, due.amount)
+    assert charged == charge(plain, report).amount if is_paid else charged <= held.amount
+    assert charged >= min(held.least, hold)

@@ -8,7 +8,15 @@ from typing import Any, Final
 import pytest
 
 from fairlead.domain.ledger.books import COSTLY, UNLIMITED
-from fairlead.domain.runs.entries import Admission, JournalEntry, LiveRun, QueueTicket, Settlement, Withdrawal
+from fairlead.domain.runs.entries import (
+    Admission,
+    JournalEntry,
+    LiveRun,
+    QueueTicket,
+    Settlement,
+    TopUp,
+    Withdrawal,
+)
 from fairlead.domain.work.entries import Claim, Release
 from fairlead.storage.ledger import ledger
 from fairlead.storage.runs.batch import Written
@@ -49,7 +57,7 @@ class _World:
     def _entries(self) -> Iterator[JournalEntry]:
         kinds: list[Callable[[], JournalEntry | None]] = [
             self._queued_admission, self._queued_admission, self._synchronous_admission, self._claim, self._claim,
-            self._end, self._end, self._withdrawal, self._release,
+            self._end, self._end, self._withdrawal, self._release, self._top_up,
         ]  # fmt: skip
         for _ in range(self._dice.randint(1, 6)):
             if (entry := self._dice.choice(kinds)()) is not None:
@@ -78,6 +86,11 @@ class _World:
         if self._dice.random() < 0.5:
             return failure(run["id"], workspace_id=run["workspace_id"])
         return settlement(run["id"], charge=self._dice.randint(0, run["hold"]), workspace_id=run["workspace_id"])
+
+    def _top_up(self) -> TopUp | None:
+        run = self._any("dispatched")
+        hold = self._dice.choice([2, 150, COSTLY, 3 * COSTLY])
+        return run and TopUp(run["id"], run["workspace_id"], 1, hold, NOW + 1)
 
     def _withdrawal(self) -> Withdrawal | None:
         run = self._any("parked", "released", "dispatched")

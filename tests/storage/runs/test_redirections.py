@@ -90,7 +90,7 @@ def test_run_may_move_more_than_once(books: Books) -> None:
     books.write(admission())
     holds = [100, 150, 30, 30, 200]
     for turn in range(1, len(holds)):
-        entry = redirection(hold=holds[turn], held=holds[turn - 1], turn=turn, provider=f"p{turn}")
+        entry = redirection(hold=holds[turn], provider=f"p{turn}")
         assert books.write(entry) == [None]
     assert books.entries()[2:] == [("raise", 0, 50), ("raise", 0, -120), ("raise", 0, 0), ("raise", 0, 170)]
     assert where(books) == ("p4", "f1", 200, "dispatched")
@@ -107,9 +107,9 @@ def test_server_presumed_dead_redirects_nothing(books: Books) -> None:
     books.write(redirection(hold=150))
     (taken,) = books.take_over()
     assert (taken.provider, taken.rate_version, taken.hold, taken.attempt) == ("fal", "f1", 150, 2)
-    assert books.write(redirection(hold=300, held=150, turn=2, provider="wan")) == [Superseded()]
+    assert books.write(redirection(hold=300, provider="wan")) == [Superseded()]
     assert books.figures() == (500, 150, 1)
-    assert books.write(redirection(hold=300, held=150, turn=2, attempt=2, provider="wan")) == [None]
+    assert books.write(redirection(hold=300, attempt=2, provider="wan")) == [None]
     assert books.figures() == (500, 300, 1)
 
 
@@ -144,11 +144,11 @@ def test_raise_past_the_bound_takes_a_costly_slot(books: Books) -> None:
     books.write(admission())
     books.write(redirection(hold=COSTLY))
     assert books.costly() == 1
-    books.write(redirection(hold=COSTLY + 1, held=COSTLY, turn=2, provider="b"))
+    books.write(redirection(hold=COSTLY + 1, provider="b"))
     assert books.costly() == 1
-    books.write(redirection(hold=COSTLY - 1, held=COSTLY + 1, turn=3, provider="c"))
+    books.write(redirection(hold=COSTLY - 1, provider="c"))
     assert books.costly() == 0
-    books.write(redirection(hold=COSTLY, held=COSTLY - 1, turn=4, provider="d"))
+    books.write(redirection(hold=COSTLY, provider="d"))
     books.write(failure())
     assert (books.costly(), books.figures()) == (0, (10 * COSTLY, 0, 0))
 

@@ -34,13 +34,17 @@ class EntryKind(enum.StrEnum):
     HOLD = "hold"
     """A run was admitted; its upper bound is set aside."""
     RAISE = "raise"
-    """A run goes on at another provider, which may cost more: the hold grows by the difference."""
+    """The hold of a run changes: it goes on at another provider, or its partner tells that more is due."""
     POST = "post"
     """A generation completed; its hold is released and its price charged."""
     VOID = "void"
     """A run ended without a generation to pay; its hold is released."""
     REFUND = "refund"
     """What a run was charged is given back, in part or whole; once for each run."""
+
+
+TOPPED_UP: Final = "the provider tells that more is due than is held"
+"""The reason of a raise without another provider."""
 
 
 class Funds(msgspec.Struct, frozen=True):

@@ -136,8 +136,7 @@ class Acceptance(msgspec.Struct, frozen=True):
 class Redirection(msgspec.Struct, frozen=True):
     """A run that goes on at another provider after the first has certainly not taken it (R-14).
 
-    To be durable before that provider is called. `held` is the hold before, `hold` the hold after; `turn` counts from
-    1.
+    To be durable before that provider is called. `hold` is the hold after it.
     """
 
     run_id: str
@@ -145,9 +144,21 @@ class Redirection(msgspec.Struct, frozen=True):
     attempt: int
     provider: str
     rate_version: str
-    held: int
     hold: int
-    turn: int
+    at: int
+
+
+@final
+class TopUp(msgspec.Struct, frozen=True):
+    """A run whose hold grows, because its partner tells that more is due than is held (D-28).
+
+    `hold` is the hold after it; a run that is held for as much, or more, is left as it is.
+    """
+
+    run_id: str
+    workspace_id: str
+    attempt: int
+    hold: int
     at: int
 
 
@@ -227,7 +238,7 @@ class RunEntry(msgspec.Struct, frozen=True):
 
 
 JournalEntry: TypeAlias = (
-    Admission | Claim | Release | Withdrawal | TakeOver | Acceptance | Redirection | Postponement | Settlement
+    Admission | Claim | Release | Withdrawal | TakeOver | Acceptance | Redirection | TopUp | Postponement | Settlement
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.domain.ledger.books import EntryKind
+from fairlead.domain.ledger.books import TOPPED_UP, EntryKind
 from fairlead.domain.runs.entries import PROVIDER_TOLD_OPERATORS
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.accounts.workspaces import workspace_id_of
@@ -45,7 +45,7 @@ async def statement(database: Database, run_id: str) -> Statement:
         raise UnknownRunError(run_id)
     legs = _legs(found.run, found.entries)
     return Statement(
-        run=_describe(found.run) | {"most": legs[0]["hold"] if legs else None},
+        run=_describe(found.run) | {"most": found.entries[0]["held_change"] if found.entries else None},
         legs=legs,
         entries=found.entries,
         events=found.events,
@@ -72,16 +72,19 @@ def _describe(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _legs(run: Mapping[str, object], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
-    """The providers a run went to: the first with the hold, then one for every raise.
+    """The providers a run went to, each with its largest hold there: the first, then one for every redirection.
 
-    A raise names the provider before and after it ("redirected from … to …"); a run without a raise has only one
-    provider.
+    Its raise names the provider before and after it ("redirected from … to …"); a hold that was topped up is of the
+    same provider.
     """
     legs: list[dict[str, object]] = []
     held = 0
     for entry in entries:
         if entry["kind"] in (EntryKind.HOLD, EntryKind.RAISE):
             held += entry["held_change"]
+            if entry["reason"] == TOPPED_UP:
+                legs[-1]["hold"] = held
+                continue
             words = entry["reason"].split(" ")
             if entry["kind"] == EntryKind.RAISE and legs:
                 legs[-1]["provider"] = words[2]

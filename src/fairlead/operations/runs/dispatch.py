@@ -5,7 +5,8 @@ Whatever a later step relies on is durable first: the handle of accepted work, a
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -16,7 +17,16 @@ from msgspec.structs import asdict
 from fairlead.clock import Clock
 from fairlead.documents.outline import mark_of
 from fairlead.domain.catalog.translations import translate_back
-from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
+from fairlead.domain.faults import (
+    Cancelled,
+    ContentPolicyViolation,
+    Fault,
+    InternalError,
+    ProviderError,
+    Upstream,
+    bucket,
+)
+from fairlead.domain.ledger.holds import due_by
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.ledger.price_facts import FACTS_MAX
 from fairlead.domain.ledger.rates import Charge, Report, charge
@@ -28,6 +38,7 @@ from fairlead.domain.runs.entries import (
     Acceptance,
     Redirection,
     RunEntry,
+    TopUp,
 )
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
@@ -51,6 +62,8 @@ _encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 _CANCELS_MOST: Final = 5
 PATIENCE: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Seconds between orders for a run that was taken over: a machine that starts again may wait for its network."""
+_TOP_UP_SECONDS: Final = 5.0
+"""How long a poll waits for a hold to be raised."""
 _ORDINALS: Final = {2: "second", 3: "third"}
 
 
@@ -73,7 +86,7 @@ class SupersededError(Exception):
     """The run was taken over by another server while this one still worked on it."""
 
 
-Record = Callable[[Acceptance | Redirection], Awaitable[Fault | None]]
+Record = Callable[[Acceptance | Redirection | TopUp], Awaitable[Fault | None]]
 """Makes an entry durable; returns the reason if it was refused. SupersededError if the run is another server's by
 now."""
 
@@ -107,13 +120,18 @@ class Cancellation(msgspec.Struct, eq=False):
         self._tries = _CANCELS_MOST
 
 
-class _RunContext(msgspec.Struct, frozen=True):
-    """A run on its way through its legs, and the events of its timeline."""
+class _RunContext(msgspec.Struct):
+    """A run on its way through its legs: the leg it is at, with the hold that it has by now, and its timeline.
+
+    `wanted` is the largest hold (10^-8 dollars) that was asked for on this leg, whether it was granted or not.
+    """
 
     run: AdmittedRun
     record: Record
     cancellation: Cancellation
+    plan: LegPlan
     events: list[RunEntry] = msgspec.field(default_factory=list)
+    wanted: int = 0
 
 
 class Dispatcher:
@@ -144,62 +162,59 @@ class Dispatcher:
 
         A bug on the way must not leave a hold behind, so it ends the run.
         """
-        context = _RunContext(run, record, cancellation)
+        context = _RunContext(run, record, cancellation, run.plan)
         try:
-            first = await self._ask(context, run.plan, run.work)
+            first = await self._ask(context, run.work)
             if isinstance(first, Completed) or not _goes_elsewhere(context, first):
-                return await self._finish(context, run.plan, first)
+                return await self._finish(context, first)
             return await self._serve_elsewhere(context, first)
         except SupersededError:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the run ends and its money is free again
             self._observe(UnexpectedError(f"execute {run.run_id}", error))
-            return Served(Failed(InternalError()), run.plan, 0)
+            return Served(Failed(InternalError()), context.plan, 0)
 
     async def _serve_elsewhere(self, context: _RunContext, first: Failed) -> Served:
         """Serve a run whose first leg has failed, and has certainly not taken the work, or ended it unbilled."""
         run = context.run
-        plan = run.plan
-        for turn, leg in enumerate(run.selection.fallbacks, start=1):
+        for leg in run.selection.fallbacks:
             following = plan_leg(run.request, leg, self._clock.today())
             if following is not None:
                 following = await with_whole_body(following, run.request)
             # A leg whose price cannot be held is skipped: a cheaper one may follow.
-            if following is None or await self._redirect(context, plan, following, turn) is not None:
+            if following is None or await self._redirect(context, following) is not None:
                 continue
-            plan = following
-            outcome = await self._ask(context, plan, None)
+            outcome = await self._ask(context, None)
             if isinstance(outcome, Failed) and is_about_the_form(outcome):
                 break
             if isinstance(outcome, Completed) or not _goes_elsewhere(context, outcome):
-                return await self._finish(context, plan, outcome)
+                return await self._finish(context, outcome)
             if outcome.reached is Reached.UNBILLED:  # the stored run has a handle: it cannot wait for the first partner
                 first = msgspec.structs.replace(first, reached=Reached.UNBILLED)
-        return await self._finish(context, plan, first)
+        return await self._finish(context, first)
 
-    async def _redirect(self, context: _RunContext, plan: LegPlan, following: LegPlan, turn: int) -> Fault | None:
+    async def _redirect(self, context: _RunContext, following: LegPlan) -> Fault | None:
         """Make the move to another provider durable; returns the reason if its price cannot be held."""
-        run = context.run
+        run, provider = context.run, context.plan.provider
         entry = Redirection(
             run_id=run.run_id,
             workspace_id=run.workspace_id,
             attempt=run.attempt,
             provider=following.provider,
             rate_version=following.quote.card.label,
-            held=plan.hold,
             hold=following.hold,
-            turn=turn,
             at=self._clock.now_ms(),
         )
         refusal = await context.record(entry)
         if refusal is None:
+            context.plan, context.wanted = following, 0
             context.cancellation.forget_partner()
-            self._observe(RunRedirected(run.run_id, run.model.id, plan.provider, following.provider))
+            self._observe(RunRedirected(run.run_id, run.model.id, provider, following.provider))
         return refusal
 
-    async def _ask(self, context: _RunContext, plan: LegPlan, work: Work | None) -> Outcome:
-        """The outcome of a run on one leg."""
-        run = context.run
+    async def _ask(self, context: _RunContext, work: Work | None) -> Outcome:
+        """The outcome of a run on the leg it is at."""
+        run, plan = context.run, context.plan
         provider = plan.leg.provider
         order = Order(provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
         if work is None:
@@ -219,7 +234,7 @@ class Dispatcher:
         if run.is_queued and self._exchange.can_cancel(provider, plan.call):
             context.cancellation.set_pass_on(partial(self._pass_on, order, work, context.cancellation))
         since, polls = self._clock.now_ms(), itertools.count()
-        outcome = await self._exchange.follow(order, work, partial(next, polls))
+        outcome = await self._exchange.follow(order, work, partial(self._note_poll, context, polls))
         self._note_polls(context, provider, since, next(polls))
         if isinstance(outcome, Failed):
             self._note_words(context, provider, outcome)
@@ -273,6 +288,30 @@ class Dispatcher:
         detail = f"{provider} {failed.summary}: {failed.words}"[:EVENT_DETAIL_MAX]
         context.events.append(RunEntry(kind, run.attempt, detail, self._clock.now_ms()))
 
+    async def _note_poll(self, context: _RunContext, polls: Iterator[int], told: Mapping[str, str]) -> None:
+        """Count a poll that is about to be made, and top the hold up to what the partner has told by now."""
+        next(polls)
+        plan = context.plan
+        if plan.leg.hold_times is None or not told:
+            return
+        due = due_by(plan.quote, context.run.request.asked, told)
+        if due > context.wanted:
+            with suppress(TimeoutError):  # work goes on while the database is away, and its end asks for the rest
+                await asyncio.wait_for(self._top_up(context, due), _TOP_UP_SECONDS)
+
+    async def _top_up(self, context: _RunContext, due: int) -> None:
+        """Raise the hold to what is due; where that is refused, the run goes on with the hold it has."""
+        run, plan = context.run, context.plan
+        if due <= plan.hold:
+            return
+        context.wanted, now = due, self._clock.now_ms()
+        refusal = await context.record(TopUp(run.run_id, run.workspace_id, run.attempt, due, now))
+        if refusal is None:
+            context.plan = plan.holding(due)
+            return
+        detail = f"{as_dollars(due)} dollars are due, {as_dollars(plan.hold)} held: {bucket(refusal)}"
+        context.events.append(RunEntry("hold not raised", run.attempt, detail, now))
+
     def _note_polls(self, context: _RunContext, provider: str, since: int, polls: int) -> None:
         """Note for the run's timeline that a partner took the work at `since` and was polled until now."""
         seconds = (self._clock.now_ms() - since) / 1000
@@ -293,12 +332,12 @@ class Dispatcher:
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
-    async def _finish(self, context: _RunContext, plan: LegPlan, outcome: Outcome) -> Served:
+    async def _finish(self, context: _RunContext, outcome: Outcome) -> Served:
         """The end of a run, with its charge. It fell back if another leg than the selected one served it.
 
         A completed generation is charged (R-29), and a refusal if the model bills refusals (R-27).
         """
-        run = context.run
+        run, plan = context.run, context.plan
         model, has_fallen_back = run.request.model, plan.leg is not run.selection.leg
         if isinstance(outcome, Failed):
             is_paid = model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)
@@ -311,6 +350,9 @@ class Dispatcher:
                 outcome, report = await self._with_links(run, plan, outcome, report)
         # Charged at the rates of the leg that served it, and never more than its hold.
         due = charge(plan.quote, report)
+        if due.amount > plan.quote.amount and plan.leg.hold_times is not None:
+            await self._top_up(context, due.amount)
+            plan = context.plan
         charged = min(plan.quote.amount, due.amount)
         if due.reported > charged:
             self._note_more(context, plan, Charge(charged, due.reported))

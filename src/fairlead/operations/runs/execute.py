@@ -26,6 +26,7 @@ from fairlead.domain.runs.entries import (
     Postponement,
     Redirection,
     Settlement,
+    TopUp,
 )
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.domain.runs.replays import write_fault
@@ -232,11 +233,11 @@ class Executor:
             return KeptResult(self._clock.now_ms() + self._collectable_ms, fault=write_fault(InternalError()))
         return None if run.key is None else KeptResult(run.key.expires_at, replayable_until=0)
 
-    async def record(self, entry: Acceptance | Redirection | Postponement | Settlement) -> Fault | None:
+    async def record(self, entry: Acceptance | Redirection | TopUp | Postponement | Settlement) -> Fault | None:
         """Make an entry durable, however long that takes; SupersededError if the run is another server's by now.
 
-        A move to another provider may be refused, for lack of money, and a postponement after a cancellation; the
-        result is the reason.
+        A move to another provider and a hold that grows may be refused, for lack of money, and a postponement after a
+        cancellation; the result is the reason.
 
         Giving up would leave money held for work that has ended. Each failed attempt is observed; a run whose entry
         cannot be written stays live, and is taken over after the next start.
@@ -257,7 +258,7 @@ class Executor:
                     if type(entry) is Acceptance:
                         self._note_answer(entry)
                     return None
-                if isinstance(entry, Redirection) and is_fault(verdict):
+                if isinstance(entry, Redirection | TopUp) and is_fault(verdict):
                     return verdict
                 if isinstance(verdict, CancelNoted):
                     return Cancelled()

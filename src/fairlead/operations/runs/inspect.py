@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import Actor
-from fairlead.domain.ledger.books import EntryKind
+from fairlead.domain.ledger.books import TOPPED_UP, EntryKind
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.operations.accounts.authenticate import Authenticator
@@ -112,7 +112,7 @@ class RunInspector(msgspec.Struct, frozen=True):
 
 
 def timeline_of(found: Statement) -> list[TimelineEntry]:
-    """The events of a run in order: admission, hold, claim, tries, fallback, dropped fields, charge, webhooks."""
+    """The events of a run in order: admission, hold and raises, claim, tries, fallback, charge, webhooks and more."""
     return sorted(_entries(found), key=lambda one: one.at)
 
 
@@ -142,6 +142,8 @@ def _ledger_entry(entry: Mapping[str, object]) -> TimelineEntry:
     match entry["kind"]:
         case EntryKind.HOLD:
             return TimelineEntry(at, "hold", None, f"{as_dollars(held)} US dollars, by {entry['rate_version']}")
+        case EntryKind.RAISE if reason == TOPPED_UP:
+            return TimelineEntry(at, "hold raised", None, f"by {as_dollars(held)} US dollars: {reason}")
         case EntryKind.RAISE:
             return TimelineEntry(at, "fallback", None, f"{reason}; the hold changes by {as_dollars(held)} US dollars")
         case EntryKind.POST:

@@ -37,7 +37,7 @@ class Batch(msgspec.Struct):
     workspaces the first of the queue waits until committed spend is released; no other run passes it. `runs` are those
     of the `undecided` entries (the others have ended their runs already), `claimed` the rows of those that are claimed
     or taken over. Parked runs of a workspace are `held_back` until a time (ms), by their provider. `now` is the time
-    (ms) by the database's clock (T-07).
+    (ms) by the database's clock (T-07). `phases` are the last ones of the runs whose holds may change.
     """
 
     now: int
@@ -62,3 +62,4 @@ class Batch(msgspec.Struct):
     ledger: list[_Row] = msgspec.field(default_factory=list)
     acts: list[tuple[Actor, Act, int]] = msgspec.field(default_factory=list)
     held_back: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    phases: dict[str, int] = msgspec.field(default_factory=dict)

@@ -32,12 +32,13 @@ from fairlead.domain.runs.entries import (
     Postponement,
     Redirection,
     Settlement,
+    TopUp,
     Verdict,
     Withdrawal,
     Withdrawn,
 )
 from fairlead.domain.runs.queue import RunChanged
-from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
+from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance
 from fairlead.domain.work.entries import Claim, Release, Released, Superseded, TakeOver
 from fairlead.storage.accounts.audit_log import Act, record_acts
 from fairlead.storage.db.statements import run_together
@@ -48,6 +49,7 @@ from fairlead.storage.runs import entry_statements as sql
 from fairlead.storage.runs.batch import Batch, Written
 from fairlead.storage.runs.entry_statements import ROWS, LockedRun, OfARun, id_of
 from fairlead.storage.runs.idempotency import FREE_KEY, KeyBook, look_up_keys
+from fairlead.storage.runs.raises import change_hold, last_phases
 from fairlead.storage.runs.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
 from fairlead.storage.work.journal import Journal
 from fairlead.storage.work.table import machine_time
@@ -64,7 +66,6 @@ _ACCEPTED: Final = advance(RunState.DISPATCHED, RunEvent.ACCEPT)
 _RELEASED: Final = advance(RunState.PARKED, RunEvent.RELEASE)
 _WITHDRAWN: Final = advance(RunState.PARKED, RunEvent.WITHDRAW)
 _POSTPONED: Final = advance(RunState.DISPATCHED, RunEvent.POSTPONE)
-_REDIRECTABLE: Final = frozenset(states_before(RunEvent.REDIRECT))
 _CANCELLED: Final = bucket(Cancelled())
 _NOT_VALID: Final = Unauthorized("This API key is not valid.")
 _RELEASED_AT_ONCE: Final = 256
@@ -94,11 +95,7 @@ def write_entries(
         if type(entry) is not Acceptance:
             workspace_ids.add(entry.workspace_id)
     batch = _begin(connection, workspace_ids, of_runs, admissions, machine_ms)
-    verdicts: dict[int, Verdict] = {}
-    for of_run in batch.undecided:
-        verdicts[id(of_run)] = _go_on(batch, of_run)
-    if batch.undecided:
-        batch.changes.write(connection)
+    verdicts = _decide(connection, batch) if batch.undecided else {}
     # All that must be known before the queue is looked at is known now.
     for workspace_id, funds in sorted(batch.funds.items()):
         if funds.parked:
@@ -140,7 +137,7 @@ def _begin(
     for entry in of_runs:
         if type(entry) is Claim or type(entry) is TakeOver:
             claims.append(entry.id)
-        elif type(entry) is Redirection and entry.run_id in runs:
+        elif (type(entry) is Redirection or type(entry) is TopUp) and entry.run_id in runs:
             key_ids.add(runs[entry.run_id].booked.key_id)
     spending = _spending(bounded, runs, of_runs, admissions) if bounded else ()
     batch = Batch(
@@ -169,12 +166,20 @@ def _spending(
     """The budget subjects of the runs that a batch admits, ends or raises, in workspaces that have budgets."""
     found = {Spending(one.workspace_id, one.key_id, one.model_id) for one in admissions if one.workspace_id in bounded}
     for entry in of_runs:
-        if isinstance(entry, Settlement | Withdrawal | Redirection) and entry.workspace_id in bounded:
+        if isinstance(entry, Settlement | Withdrawal | Redirection | TopUp) and entry.workspace_id in bounded:
             run = runs.get(entry.run_id)
             booked = run.booked if run is not None else entry.booked if type(entry) is Settlement else None
             if booked is not None:
                 found.add(Spending(entry.workspace_id, booked.key_id, booked.model_id))
     return found
+
+
+def _decide(connection: Connection, batch: Batch) -> dict[int, Verdict]:
+    """Change the runs that are not decided on yet, and return the outcomes by the identity of their entries."""
+    batch.phases = last_phases(connection, batch.undecided)
+    verdicts = {id(of_run): _go_on(batch, of_run) for of_run in batch.undecided}
+    batch.changes.write(connection)
+    return verdicts
 
 
 def _go_on(batch: Batch, entry: OfARun) -> Verdict:
@@ -183,7 +188,7 @@ def _go_on(batch: Batch, entry: OfARun) -> Verdict:
     if found is None:
         return Superseded()
     match entry:
-        case Settlement() | Acceptance() | Redirection() | Postponement():
+        case Settlement() | Acceptance() | Redirection() | TopUp() | Postponement():
             return _of_the_owner(batch, entry, found)
         case Claim():
             return _claim(batch, entry, found)
@@ -244,7 +249,7 @@ def _withdraw(batch: Batch, entry: Withdrawal, found: LockedRun) -> Verdict:
 
 
 def _of_the_owner(
-    batch: Batch, entry: Acceptance | Redirection | Postponement | Settlement, found: LockedRun
+    batch: Batch, entry: Acceptance | Redirection | TopUp | Postponement | Settlement, found: LockedRun
 ) -> Verdict:
     """Gather an entry of the server that works on a run, or of an earlier one that has its result."""
     if found.state in WORKING:
@@ -256,10 +261,8 @@ def _of_the_owner(
                 batch.changes.add(found.id, sql.END_RUN if entry.result is None else sql.END_AND_KEEP, *row)
                 _settle(batch, entry, found.booked)
                 found.state = _TEXT[entry.state]
-            case Redirection(provider=provider) if provider == found.provider:
-                pass  # written before, in a commit whose answer was lost
-            case Redirection():
-                return _redirect(batch, entry, found) if found.state in _REDIRECTABLE else Superseded()
+            case Redirection() | TopUp():
+                return change_hold(batch, entry, found)
             case Postponement():
                 return _postpone(batch, entry, found)
             case Acceptance() if found.state == _DISPATCHED:
@@ -267,7 +270,7 @@ def _of_the_owner(
                 batch.changes.add(found.id, sql.ACCEPT_RUN, *accepted, *found.found)
                 found.state = _ACCEPTED.value
             case Acceptance():
-                pass  # likewise
+                pass  # written before, in a commit whose answer was lost
         return None
     if type(entry) is Postponement and (found.state, found.attempt) == (_POSTPONED, entry.attempt):
         return None  # likewise
@@ -397,38 +400,6 @@ def _enqueue(batch: Batch, entry: Admission, funds: Funds) -> RunState:
     batch.funds[entry.workspace_id] = queued.with_release(entry.hold)
     batch.released.append(Released(entry.run_id, entry.workspace_id, entry.pool))
     return _RELEASED
-
-
-def _redirect(batch: Batch, entry: Redirection, found: LockedRun) -> Verdict:
-    """Gather a run's move to another provider; a hold that grows needs the money like an admission does.
-
-    What the provider before had accepted has ended, so its handle is forgotten with the state.
-    """
-    funds, more = batch.funds[entry.workspace_id], entry.hold - entry.held
-    if more > 0 and (fault := refuse_hold(funds, more)):
-        return fault
-    of_run = entry.workspace_id, found.booked.key_id, found.booked.model_id
-    if more > 0 and (fault := batch.budgets.refuse(*of_run, more, entry.at)):
-        return fault
-    batch.budgets.hold(*of_run, more)
-    batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
-    found.booked = replace(found.booked, hold=entry.hold)
-    moved = entry.provider, _DISPATCHED.value, None, None, entry.hold, entry.rate_version, True
-    batch.changes.add(found.id, sql.REDIRECT_RUN, *moved, *found.found)
-    row = (
-        entry.workspace_id,
-        entry.run_id,
-        2 + entry.turn,
-        EntryKind.RAISE.value,
-        0,
-        more,
-        f"redirected from {found.provider} to {entry.provider}",
-        entry.rate_version,
-        entry.at,
-    )
-    batch.ledger.append(row)
-    found.state, found.provider = _DISPATCHED.value, entry.provider
-    return None
 
 
 def _settle(batch: Batch, entry: Settlement, booked: BookedRun) -> None:

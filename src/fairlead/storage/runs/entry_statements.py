@@ -27,6 +27,7 @@ from fairlead.domain.runs.entries import (
     Postponement,
     Redirection,
     Settlement,
+    TopUp,
     Withdrawal,
 )
 from fairlead.domain.runs.states import WAITING, RunEvent, RunState, advance, states_before
@@ -39,7 +40,7 @@ from fairlead.storage.work.changes import LockedWork, WorkRows
 from fairlead.storage.work.table import in_state
 
 _Row: TypeAlias = tuple[object, ...]
-OfARun: TypeAlias = Claim | Withdrawal | TakeOver | Acceptance | Redirection | Postponement | Settlement
+OfARun: TypeAlias = Claim | Withdrawal | TakeOver | Acceptance | Redirection | TopUp | Postponement | Settlement
 
 LIVE_RUN_COLUMNS: Final = (
     runs.c.id,
@@ -199,6 +200,7 @@ MOVE_FIGURES: Final = Prepared(
 )
 ACCEPT_RUN: Final = ROWS.update("state", "handle", "credential")
 REDIRECT_RUN: Final = ROWS.update("provider", "state", "handle", "credential", "hold", "rate_version", "redirected")
+TOP_UP_RUN: Final = ROWS.update("hold")
 POSTPONE_RUN: Final = Prepared(
     update(runs)
     .where(
