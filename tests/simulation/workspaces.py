@@ -5,7 +5,6 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from fairlead.domain.accounts.callers import Billing, Caller
-from fairlead.domain.days import day_of
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
 from fairlead.storage.accounts import workspaces as callers
@@ -38,7 +37,7 @@ def _set_budgets(connection: Connection, name: str, key_id: str) -> None:
             created_at=EPOCH_MS,
             is_enforced=scope is BudgetScope.KEY,
         )
-        create_budget(connection, new, day_of(EPOCH_MS))
+        create_budget(connection, new, EPOCH_MS)
 
 
 def set_slots(connection: Connection, slots: tuple[int, int, int]) -> None:

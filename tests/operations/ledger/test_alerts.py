@@ -10,7 +10,7 @@ import pytest
 from conftest import Run
 from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
-from fairlead.domain.days import DAY_MS, day_of
+from fairlead.domain.days import DAY_MS
 from fairlead.domain.ledger.alerts import CHANNELS_MAX, ChannelKind
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
@@ -93,7 +93,7 @@ def _lab(books: Books) -> None:
     new = NewBudget(
         id="budget-1", workspace_id=LAB, scope=BudgetScope.WORKSPACE, subject="", budget=budget, created_at=NOW
     )
-    books.do(lambda c: create_budget(c, new, day_of(NOW)))
+    books.do(lambda c: create_budget(c, new, NOW))
 
 
 def spend(books: Books, run_id: str, dollars: float, at: int = NOW) -> None:

@@ -18,6 +18,7 @@ from fairlead.clock import Clock
 from fairlead.domain.accounts.rights import SERVER
 from fairlead.domain.days import DAY_MS, first_id, start_of
 from fairlead.domain.ledger.archives import ArchivedEntry, ArchivedRun, wrong_in
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetReset, BudgetScope
 from fairlead.domain.ledger.corrections import Refund, RefundOrder
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.ledger import books as ledger_books
@@ -33,6 +34,7 @@ from fairlead.storage.ledger.archives import (
     CorrectedMeanwhileError,
     record_archive,
 )
+from fairlead.storage.ledger.budgets import NewBudget, create_budget
 from fairlead.storage.ledger.corrections import refund_run
 from storage.bookings import LAB, Books, admission, failure, kept_result, key, new_key, redirection, settlement
 
@@ -362,6 +364,36 @@ def test_current_month_is_never_archived(filled: Books, archives: Archives) -> N
     with pytest.raises(BadArchiveDateError, match="2026-11-01 is the latest"):
         archives.archive(datetime.date(2026, 11, 2))
     assert archives.archive(datetime.date(2026, 11, 1)) == RUNS
+
+
+def give_budget(books: Books, period: str, reset: BudgetReset, now: int) -> None:
+    """Give the lab a budget."""
+    new = NewBudget(
+        id="budget", workspace_id=LAB, scope=BudgetScope.WORKSPACE, subject="",
+        budget=Budget(1_000, BudgetPeriod(period), reset), created_at=now,
+    )  # fmt: skip
+    books.do(lambda c: create_budget(c, new, now))
+
+
+@pytest.mark.req("M-07")
+def test_day_on_which_a_period_of_a_budget_began_stays(filled: Books, archives: Archives) -> None:
+    """November began on October 31 in UTC, and the runs of that evening count in it."""
+    give_budget(filled, "month", BudgetReset("Europe/Vienna"), clock().now_ms())
+    with pytest.raises(BadArchiveDateError, match="2026-10-31 is the latest"):
+        archives.archive(datetime.date(2026, 11, 1))
+    assert archives.archive(datetime.date(2026, 10, 31)) == RUNS
+
+
+@pytest.mark.req("M-07")
+def test_budget_is_proven_after_the_runs_of_its_last_period_were_archived(filled: Books, archives: Archives) -> None:
+    """Nothing of it ran since August, and its period began among the runs of a day."""
+    ran(filled, 60, at=AT + 60_000)
+    give_budget(filled, "day", BudgetReset(minute=61), AT + 120_000)
+    assert [row["spent_before"] for row in filled.rows("SELECT spent_before FROM budgets")] == [166]
+    assert archives.archive() == RUNS, "the run of the newest entry stays"
+    assert archives.audit().disagreements == []
+    ran(filled, 70, at=clock().now_ms())
+    assert archives.audit().disagreements == []
 
 
 @pytest.mark.req("M-06")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import Run
 from fairlead.clock import new_id
-from fairlead.domain.days import DAY_MS, day_of
+from fairlead.domain.days import DAY_MS
 from fairlead.domain.faults import BudgetExceeded, is_fault
 from fairlead.domain.ledger.alerts import ChannelKind
 from fairlead.domain.ledger.budgets import ADDITIONS_MAX, Addition, Budget, BudgetPeriod, BudgetScope
@@ -42,7 +42,6 @@ from storage.plans import trace
 
 pytestmark = pytest.mark.req("A-03")
 
-TODAY = day_of(NOW)
 TOMORROW = NOW + DAY_MS
 _SUBJECTS = {
     BudgetScope.WORKSPACE: "",
@@ -66,13 +65,13 @@ def give(books: Books, scope: BudgetScope, limit: int = 100, **changes: Any) -> 
     period = changes.pop("period", BudgetPeriod.MONTH)
     usual = {"id": f"{scope} {period}", "workspace_id": LAB, "subject": _SUBJECTS[scope], "created_at": NOW}
     new = NewBudget(**{**usual, **changes}, scope=scope, budget=Budget(limit, period))
-    books.do(lambda c: create_budget(c, new, TODAY))
+    books.do(lambda c: create_budget(c, new, NOW))
     return new.id
 
 
 def figures(books: Books, id_: str, at: int = NOW) -> tuple[Any, Any]:
     """Return what is spent of a budget and held."""
-    found = books.do(lambda c: find_budget(c, LAB, id_, day_of(at)))
+    found = books.do(lambda c: find_budget(c, LAB, id_, at))
     return found.spent, found.held
 
 
@@ -134,9 +133,9 @@ def test_key_takes_its_spending_into_another_team(paid: Books) -> None:
     ask(paid, "a", 40)
     ask(paid, "b", 20)
     paid.write(settlement("a", charge=30))
-    assert paid.do(lambda c: change_team(c, "key-1", "other", TODAY))
+    assert paid.do(lambda c: change_team(c, "key-1", "other", NOW))
     assert (figures(paid, studio), figures(paid, other)) == ((0, 0), (30, 20))
-    assert not paid.do(lambda c: change_team(c, "key-9", "other", TODAY))
+    assert not paid.do(lambda c: change_team(c, "key-9", "other", NOW))
 
 
 @pytest.mark.parametrize("scope", BudgetScope)
@@ -232,14 +231,14 @@ def test_second_budget_of_a_subject_needs_another_period(paid: Books) -> None:
 def test_changed_and_deleted_budgets_take_effect(paid: Books) -> None:
     """An amount, a period and enforcement can be changed; a deleted budget refuses nothing, and none is looked up."""
     id_ = give(paid, BudgetScope.WORKSPACE)
-    paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(50), TODAY))
+    paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(50), NOW))
     assert is_fault(ask(paid, "a", 51))
-    paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(period=BudgetPeriod.DAY), TODAY))
+    paid.do(lambda c: change_budget(c, LAB, id_, BudgetChanges(period=BudgetPeriod.DAY), NOW))
     assert ask(paid, "b", 50) is None
     with pytest.raises(UnknownBudgetError):
         paid.do(lambda c: delete_budget(c, "office", id_))
     with pytest.raises(UnknownBudgetError):
-        paid.do(lambda c: change_budget(c, "office", id_, BudgetChanges(1), TODAY))
+        paid.do(lambda c: change_budget(c, "office", id_, BudgetChanges(1), NOW))
     paid.do(lambda c: delete_budget(c, LAB, id_))
     assert ask(paid, "c", 1_000) is None
     assert paid.rows("SELECT budgets FROM workspaces")[0]["budgets"] == 0
@@ -289,7 +288,7 @@ def test_addition_is_withdrawn_and_forgotten_after_its_end(paid: Books) -> None:
         paid.do(lambda c: withdraw_addition(c, LAB, id_, "more-0"))
     assert is_fault(ask(paid, "a", 100 + ADDITIONS_MAX))
     add(paid, id_, 7, TOMORROW, at=NOW + 1000)
-    found = paid.do(lambda c: find_budget(c, LAB, id_, TODAY))
+    found = paid.do(lambda c: find_budget(c, LAB, id_, NOW))
     assert [one.amount for one in found.additions] == [7]
     for work in (partial(withdraw_addition, addition_id="more"), partial(add_to_budget, new=found.additions[0])):
         with pytest.raises(UnknownBudgetError):
@@ -300,11 +299,11 @@ def test_budgets_are_listed_in_pages(paid: Books) -> None:
     """The newest first, and only those of the workspace."""
     for number in range(5):
         give(paid, BudgetScope.MODEL, id=f"budget-{number}", subject=f"acme/{number}")
-    first = paid.do(lambda c: list_budgets(c, LAB, TODAY, None, 3))
+    first = paid.do(lambda c: list_budgets(c, LAB, NOW, None, 3))
     assert [row.id for row in first] == ["budget-4", "budget-3", "budget-2"]
-    second = paid.do(lambda c: list_budgets(c, LAB, TODAY, "budget-2", 3))
+    second = paid.do(lambda c: list_budgets(c, LAB, NOW, "budget-2", 3))
     assert [row.id for row in second] == ["budget-1", "budget-0"]
-    assert paid.do(lambda c: list_budgets(c, "office", TODAY, None, 3)) == []
+    assert paid.do(lambda c: list_budgets(c, "office", NOW, None, 3)) == []
 
 
 def test_alert_is_told_by_every_channel_of_its_workspace(paid: Books) -> None:
@@ -390,7 +389,7 @@ def test_spending_never_passes_an_enforced_budget(
 
 
 async def _all(database: Database, workspace_id: str) -> list[BudgetRecord]:
-    return await database.read(lambda c: list_budgets(c, workspace_id, TODAY, None, 10))
+    return await database.read(lambda c: list_budgets(c, workspace_id, NOW, None, 10))
 
 
 class TestAudit:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fairlead.domain.days import DAY_MS, day_of
+from fairlead.domain.days import DAY_MS
 from fairlead.domain.faults import BudgetExceeded, InsufficientCredits, Unauthorized
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.runs.entries import BookedRun, Verdict
@@ -38,7 +38,7 @@ def give_key(books: Books, budget: Budget | None = MONTHLY, id_: str = "key-1", 
 
 def change(books: Books, id_: str, work: Callable[[Budget | None], Budget | None]) -> Any:
     """Change the budget of a key."""
-    return books.do(lambda c: change_key_budget(c, id_, work, f"budget of {id_}", NOW, day_of(NOW)))
+    return books.do(lambda c: change_key_budget(c, id_, work, f"budget of {id_}", NOW))
 
 
 def hold_of_key(books: Books, id_: str = "key-1") -> int:
@@ -151,7 +151,7 @@ def test_period_that_a_wrong_clock_began_is_given_up(paid: Books, budget: Budget
     give_key(paid, budget)
     paid.write(admission("a", 60, key_id="key-1"), now=NEXT_MONTH)
     paid.write(settlement("a", charge=60, booked=BookedRun(60, "key-1", "acme/one")), now=NEXT_MONTH)
-    shown = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), day_of(NOW)))
+    shown = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), NOW))
     assert [row["spent"] for row in shown] == [60]
     assert ask(paid, "b", 41) == refusal(60, 0, 41, budget.period.value)
     assert ask(paid, "c", 40) is None
@@ -256,13 +256,13 @@ def test_listed_key_shows_what_it_spent(paid: Books) -> None:
         ask(paid, name, 90, key_id=name)
         paid.write(settlement(name, charge=60))
     ask(paid, "live", 5, key_id="key-2")
-    (one, two, three) = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), day_of(NOW)))
+    (one, two, three) = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), NOW))
     assert [(row["budget"], row["budget_period"], row["spent"], row["held"]) for row in (one, two, three)] == [
         (100, "day", 60, 0),
         (100, "month", 60, 5),
         (None, None, None, 0),
     ]
-    (one, two, _) = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), day_of(TOMORROW)))
+    (one, two, _) = paid.do(lambda c: with_budgets(c, workspace_records.list_keys(c), TOMORROW))
     assert (one["spent"], two["spent"]) == (0, 60)
 
 

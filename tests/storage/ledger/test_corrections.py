@@ -123,12 +123,12 @@ def give(books: Books, scope: BudgetScope, period: str, at: int = NOW) -> None:
         id="budget", workspace_id=LAB, scope=scope, subject=subjects.get(scope, ""),
         budget=Budget(1_000, BudgetPeriod(period)), created_at=at,
     )  # fmt: skip
-    books.do(lambda c: create_budget(c, new, day_of(at)))
+    books.do(lambda c: create_budget(c, new, at))
 
 
 def spent(books: Books, at: int) -> int:
     """Return what is spent of that budget on a day."""
-    found: int = books.do(lambda c: find_budget(c, LAB, "budget", day_of(at))).spent
+    found: int = books.do(lambda c: find_budget(c, LAB, "budget", at)).spent
     return found
 
 

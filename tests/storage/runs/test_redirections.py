@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fairlead.domain.accounts.callers import Billing
-from fairlead.domain.days import day_of
 from fairlead.domain.faults import BudgetExceeded, CommittedSpendExceeded, InsufficientCredits
 from fairlead.domain.ledger.books import COSTLY
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
@@ -169,7 +168,7 @@ def test_raise_is_held_against_the_budget_of_the_key(books: Books) -> None:
     books.open(balance=500)
     books.do(lambda c: workspaces.create_key(c, new_key()))
     daily = Budget(120, BudgetPeriod.DAY)
-    books.do(lambda c: change_key_budget(c, "key-1", lambda _: daily, "budget-1", NOW, day_of(NOW)))
+    books.do(lambda c: change_key_budget(c, "key-1", lambda _: daily, "budget-1", NOW))
     books.write(admission(key_id="key-1"))
     assert books.write(redirection(hold=130)) == [BudgetExceeded(120, "day", 0, 100, 30)]
     assert books.write(redirection(hold=120)) == [None]

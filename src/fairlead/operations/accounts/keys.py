@@ -70,7 +70,7 @@ async def issue_key(
     """
     text = make_secret(prefix)
     issued = IssuedKey(new_id(), text)
-    now, today, budget_id = clock.now_ms(), clock.today(), new_id()
+    now, budget_id = clock.now_ms(), new_id()
     new = workspaces.NewKey(
         id=issued.id,
         workspace_id=await database.read(lambda c: workspaces.workspace_id_of(c, workspace)),
@@ -86,7 +86,7 @@ async def issue_key(
     )
     told = {"expires_at": terms.expires_at, "networks": networks_text(terms.networks)}
     act = Act("key.created", new.workspace_id, new.hint, {"id": new.id, "label": label, **told})
-    work = partial(budgets.create_key, new=new, budget=budget, budget_id=budget_id, today=today)
+    work = partial(budgets.create_key, new=new, budget=budget, budget_id=budget_id)
     await database.write(with_entry(work, by, lambda _: act, now))
     return issued
 
@@ -120,8 +120,8 @@ async def change_key(
 
     UnknownKeyError, and the errors of changing a budget.
     """
-    now, today, fresh = clock.now_ms(), clock.today(), new_id()
-    work = partial(budgets.change_key, key_id=key_id, changes=changes, budget_id=fresh, now=now, today=today)
+    now, fresh = clock.now_ms(), new_id()
+    work = partial(budgets.change_key, key_id=key_id, changes=changes, budget_id=fresh, now=now)
 
     def describe(changed: tuple[Budget | None, str, str]) -> Act:
         bound, workspace_id, hint = changed
@@ -167,26 +167,26 @@ async def list_records(
     database: Database, workspace_id: str, clock: Clock, after: str | None, limit: int
 ) -> list[KeyRecord]:
     """Up to `limit` keys of a workspace with their budgets, the newest first, after a given key."""
-    today = clock.today()
+    now = clock.now_ms()
     rows = await database.read(
-        lambda c: budgets.with_budgets(c, workspace_records.list_key_rows(c, workspace_id, after, limit), today)
+        lambda c: budgets.with_budgets(c, workspace_records.list_key_rows(c, workspace_id, after, limit), now)
     )
     return [workspace_records.as_record(row, KeyRecord) for row in rows]
 
 
 async def find_record(database: Database, workspace_id: str, key_id: str, clock: Clock) -> KeyRecord:
     """A key of a workspace, with its budget; UnknownKeyError."""
-    today = clock.today()
+    now = clock.now_ms()
     rows = await database.read(
-        lambda c: budgets.with_budgets(c, [workspace_records.find_key_row(c, workspace_id, key_id)], today)
+        lambda c: budgets.with_budgets(c, [workspace_records.find_key_row(c, workspace_id, key_id)], now)
     )
     return workspace_records.as_record(rows[0], KeyRecord)
 
 
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]:
     """Every key without its secret; `spent` is what was charged in the budget's period, None without a budget."""
-    today = clock.today()
-    return await database.read(lambda c: budgets.with_budgets(c, workspace_records.list_keys(c), today))
+    now = clock.now_ms()
+    return await database.read(lambda c: budgets.with_budgets(c, workspace_records.list_keys(c), now))
 
 
 def make_secret(prefix: str = "") -> str:

@@ -35,6 +35,7 @@ from fairlead.storage.ledger.archives import (
     Blocker,
     CorrectedMeanwhileError,
 )
+from fairlead.storage.ledger.budget_figures import earliest_shared_day
 
 __all__ = [
     "Archive",
@@ -101,7 +102,7 @@ class Archiver:
         """
         with locked_folder(self._folder):
             moved = await self._finish_earlier()
-            self._refuse_recent(before)
+            await self._refuse_recent(before)
             limit, blockers = await self._look(start_of(before))
             if blockers:
                 raise BadArchiveDateError(_refusal(before, limit, blockers))
@@ -114,16 +115,22 @@ class Archiver:
         """
         with locked_folder(self._folder):
             moved = await self._finish_earlier()
-            wanted = min(self._clock.today() - datetime.timedelta(days=days), _month_of(self._clock))
+            wanted = min(self._clock.today() - datetime.timedelta(days=days), await self._latest())
             before, _ = await self._look(start_of(wanted))
             return before, moved + await self._archive_all(start_of(before))
 
-    def _refuse_recent(self, before: datetime.date) -> None:
-        if before > (first := _month_of(self._clock)):
+    async def _refuse_recent(self, before: datetime.date) -> None:
+        if before > (first := await self._latest()):
             raise BadArchiveDateError(
-                f"{before} would take runs of the current month, which budgets and its statement are proven by;"
-                f" {first} is the latest date"
+                f"{before} would take runs of the current month, or of the day on which the period of a budget began:"
+                f" budgets and the month's statement are proven by them; {first} is the latest date"
             )
+
+    async def _latest(self) -> datetime.date:
+        now = self._clock.now_ms()
+        shared = await self._database.read(lambda c: earliest_shared_day(c, now))
+        month = self._clock.today().replace(day=1)
+        return month if shared is None else min(month, day_of(shared))
 
     async def _look(self, before: int) -> tuple[datetime.date, list[Blocker]]:
         """The latest possible date up to `before` (ms), and what prevents a later one."""
@@ -237,10 +244,6 @@ class Archiver:
 async def list_archives(database: Database, before_number: int | None, limit: int) -> list[Archive]:
     """Up to `limit` archives, the newest first, before the archive with a number, or from the newest."""
     return await database.read(lambda c: archives.list_archives(c, before_number, limit))
-
-
-def _month_of(clock: Clock) -> datetime.date:
-    return clock.today().replace(day=1)
 
 
 def _refusal(before: datetime.date, latest: datetime.date, blockers: Sequence[Blocker]) -> str:

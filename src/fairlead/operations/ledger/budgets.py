@@ -18,6 +18,7 @@ from fairlead.domain.ledger.budgets import (
     THRESHOLDS,
     THRESHOLDS_MAX,
     Addition,
+    BadBudgetError,
     Budget,
     BudgetScope,
     is_team,
@@ -57,14 +58,6 @@ __all__ = [
 _PERCENTS: Final = range(1, PERCENT_MAX + 1)
 
 
-class BadBudgetError(Exception):
-    """A budget is not valid; `field` says what is wrong."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-
-
 class BudgetDraft(msgspec.Struct, frozen=True):
     """A requested budget; `subject` is a team or the id of a key or of a model, empty for the whole workspace."""
 
@@ -87,8 +80,8 @@ async def list_budgets(
     database: Database, workspace_id: str, clock: Clock, before: str | None, limit: int
 ) -> list[BudgetRecord]:
     """Up to `limit` budgets of a workspace with today's figures, the newest first, before a given one."""
-    today = clock.today()
-    return await database.read(lambda c: budgets.list_budgets(c, workspace_id, today, before, limit))
+    now = clock.now_ms()
+    return await database.read(lambda c: budgets.list_budgets(c, workspace_id, now, before, limit))
 
 
 async def create_budget(
@@ -110,9 +103,9 @@ async def create_budget(
         thresholds=draft.thresholds,
         is_enforced=draft.is_enforced,
     )
-    today, detail = clock.today(), msgspec.to_builtins(draft)
+    now, detail = new.created_at, msgspec.to_builtins(draft)
     act = Act("budget.created", workspace_id, new.id, detail)
-    await database.write(with_entry(lambda c: budgets.create_budget(c, new, today), by, lambda _: act, new.created_at))
+    await database.write(with_entry(lambda c: budgets.create_budget(c, new, now), by, lambda _: act, now))
     return await _find(database, workspace_id, new.id, clock)
 
 
@@ -121,11 +114,11 @@ async def change_budget(
 ) -> BudgetRecord:
     """Change a budget; admitted runs continue. BadBudgetError, BudgetTakenError, UnknownBudgetError."""
     _check_figures(changes.limit or 0, changes.thresholds or ())
-    today, told = clock.today(), msgspec.to_builtins(changes)
+    now, told = clock.now_ms(), msgspec.to_builtins(changes)
     act = Act("budget.changed", workspace_id, budget_id, {name: one for name, one in told.items() if one is not None})
 
-    work = partial(budgets.change_budget, workspace_id=workspace_id, budget_id=budget_id, changes=changes, today=today)
-    await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
+    work = partial(budgets.change_budget, workspace_id=workspace_id, budget_id=budget_id, changes=changes, now=now)
+    await database.write(with_entry(work, by, lambda _: act, now))
     return await _find(database, workspace_id, budget_id, clock)
 
 
@@ -162,8 +155,8 @@ async def withdraw_addition(
 
 
 async def _find(database: Database, workspace_id: str, budget_id: str, clock: Clock) -> BudgetRecord:
-    today = clock.today()
-    found = await database.read(lambda c: budgets.find_budget(c, workspace_id, budget_id, today))
+    now = clock.now_ms()
+    found = await database.read(lambda c: budgets.find_budget(c, workspace_id, budget_id, now))
     if found is None:  # deleted in the meantime
         raise UnknownBudgetError(budget_id)
     return found

@@ -41,6 +41,11 @@ budgets = Table(
     Column("told_refusal", Boolean, nullable=False, server_default=false(), comment="told in this period"),
     Column("created_at", _INT, nullable=False),
     Column("additions", Text, nullable=False, server_default="[]", comment="JSON array of what is added for a time"),
+    Column("time_zone", String(64), nullable=False, server_default="UTC", comment="whose calendar its periods are by"),
+    Column("reset_minute", _INT, nullable=False, server_default=text("0"), comment="of the day; when a period begins"),
+    Column("reset_weekday", String(9), nullable=False, server_default="monday", comment="on which one of a week does"),
+    Column("since_at", _INT, nullable=False, server_default=text("0"), comment="when on `since`; 0 as the day began"),
+    Column("spent_before", _INT, nullable=False, server_default=text("0"), comment="charges of `since` before that"),
 )
 Index("uq_budgets_target_period", budgets.c.target, budgets.c.period, unique=True)
 Index("ix_budgets_workspace_id_id", budgets.c.workspace_id, budgets.c.id)

@@ -16,7 +16,7 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.db.schema import make_document_triggers, make_triggers, metadata
 from fairlead.storage.db.statements import DATABASE_TIME, is_sqlite
 
-HEAD: Final = "0041"
+HEAD: Final = "0043"
 """The revision of the tables in `tables.py` and `schema.py`; a test fails when the folder of revisions disagrees."""
 COMPATIBLE_FROM: Final = "0024"
 """The oldest revision whose servers work with the tables of HEAD: what came since has only added to them.

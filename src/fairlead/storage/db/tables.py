@@ -219,6 +219,8 @@ partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)
 partial_index("ix_runs_released", runs.c.workspace_id, runs.c.place, where=_RELEASED)
 partial_index("ix_runs_released_pool", runs.c.pool, runs.c.workspace_id, runs.c.place, where=_RELEASED)
 partial_index("ix_runs_lost", runs.c.finished_at, where=runs.c.state == "lost")
+CHARGED: Final = text("charge > 0")
+partial_index("ix_runs_charged", runs.c.workspace_id, runs.c.finished_at, where=CHARGED)
 _HAS_BLOB: Final = text("request_blob IS NOT NULL AND finished_at IS NULL")
 partial_index("ix_runs_request_blob", runs.c.request_blob, where=_HAS_BLOB)
 # A later run may name the work of an earlier one by its handle, where operations depend on it.

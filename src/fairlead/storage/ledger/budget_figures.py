@@ -1,27 +1,77 @@
 """What is spent and held of budgets, by the runs and the usage that count against them."""
 
-import datetime
+from collections.abc import Collection
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, func, or_, select, true
+from sqlalchemy import Column, ColumnElement, Connection, ScalarSelect, Table, and_, func, or_, select, true
 
-from fairlead.domain.days import day_of
-from fairlead.domain.ledger.budgets import BudgetPeriod, BudgetScope, period_start
+from fairlead.domain.days import DAY_MS
+from fairlead.domain.ledger.budgets import (
+    Budget,
+    BudgetPeriod,
+    BudgetReset,
+    BudgetScope,
+    PeriodStart,
+    Weekday,
+    period_start,
+)
 from fairlead.domain.runs.states import WAITING, WORKING
+from fairlead.domain.time_zones import UTC
 from fairlead.storage.db.budget_tables import budgets
-from fairlead.storage.db.tables import api_keys, runs, usage_days
+from fairlead.storage.db.tables import CHARGED, api_keys, runs, usage_days
 from fairlead.storage.work.table import AHEAD_MS, in_state
 
 
-def lies_ahead(since: str, now: int) -> bool:
+def reset_of(time_zone: str, minute: int, weekday: str) -> BudgetReset:
+    """When periods of a budget begin, from its columns."""
+    return BudgetReset(time_zone, minute, Weekday(weekday))
+
+
+def lies_ahead(start: PeriodStart, now: int) -> bool:
     """Whether a period begins later than the time (ms) of the database's clock: a clock that was ahead began it."""
-    return since > day_of(now + AHEAD_MS).isoformat()
+    return start.moment > now + AHEAD_MS
 
 
-def spent_since(connection: Connection, budget_id: str, since: str) -> int:
-    """What a budget has spent since a day, by the usage of its days."""
+def spent_since(
+    connection: Connection, budget_id: str, start: PeriodStart, ended: Collection[object] = ()
+) -> tuple[int, int]:
+    """What a budget has spent since a time, by the usage of days; and what it had before that time on its day.
+
+    `ended` are runs that have ended and are not in the usage of their day yet.
+    """
+    of_budget = budgets.c.id == budget_id, counts_against(usage_days), usage_days.c.day >= start.since
     charges = select(func.coalesce(func.sum(usage_days.c.charge), 0)).select_from(budgets)
-    of_budget = budgets.c.id == budget_id, counts_against(usage_days), usage_days.c.day >= since
-    return int(connection.execute(charges.join(usage_days, and_(*of_budget))).scalar_one())
+    of_days = int(connection.execute(charges.join(usage_days, and_(*of_budget))).scalar_one())
+    before = 0
+    if start.at:
+        earlier = select(func.coalesce(func.sum(runs.c.charge), 0)).select_from(budgets)
+        of_runs = earlier.join(runs, counts_against(runs)).where(budgets.c.id == budget_id, ended_before(start.at))
+        before = int(connection.execute(of_runs.where(runs.c.id.not_in(ended))).scalar_one())
+    return of_days - before, before
+
+
+def ended_before(at: int | Column[int]) -> ColumnElement[bool]:
+    """The condition that a run was charged for, and ended on the day (UTC) of a time (ms), before that time."""
+    return and_(CHARGED, runs.c.finished_at >= at - at % DAY_MS, runs.c.finished_at < at)
+
+
+def spent_before() -> ScalarSelect[int]:
+    """For a row of budgets: the charges of runs on the day on which its period began, before it."""
+    charges = select(func.coalesce(func.sum(runs.c.charge), 0))
+    return charges.where(counts_against(runs), ended_before(budgets.c.since_at)).correlate(budgets).scalar_subquery()
+
+
+def earliest_shared_day(connection: Connection, now: int) -> int | None:
+    """The earliest day (its start, in ms since 1970) on which the current period of a budget began after the day did.
+
+    None where all began with a day. The runs of such days are needed beside the usage of the day.
+    """
+    terms = budgets.c.time_zone, budgets.c.reset_minute, budgets.c.reset_weekday
+    found = select(budgets.c.period, *terms).where((budgets.c.time_zone != UTC) | (budgets.c.reset_minute != 0))
+    starts = [
+        period_start(BudgetPeriod(period), reset_of(*reset), now).at
+        for period, *reset in connection.execute(found.distinct())
+    ]
+    return min((at - at % DAY_MS for at in starts if at), default=None)
 
 
 def counts_against(table: Table) -> ColumnElement[bool]:
@@ -45,15 +95,10 @@ def _conditions(
 
 
 def count_figures(
-    connection: Connection,
-    workspace_id: str,
-    scope: BudgetScope,
-    subject: str,
-    period: BudgetPeriod,
-    today: datetime.date,
+    connection: Connection, workspace_id: str, scope: BudgetScope, subject: str, budget: Budget, now: int
 ) -> dict[str, object]:
-    """What is spent of a budget in today's period, and held."""
-    since = period_start(period, today).isoformat()
+    """What is spent of a budget in the period of a time (ms since 1970), and held."""
+    start = period_start(budget.period, budget.reset, now)
 
     def total(column: Column[int], *conditions: ColumnElement[bool]) -> int:
         table = column.table
@@ -63,5 +108,7 @@ def count_figures(
 
     # Live runs are found by two indexes: those under way, and those that wait.
     held = total(runs.c.hold, in_state(runs, WORKING)) + total(runs.c.hold, in_state(runs, WAITING))
-    spent = total(usage_days.c.charge, usage_days.c.day >= since)
-    return {"since": since, "spent": spent, "held": held, "told_refusal": False}
+    before = total(runs.c.charge, ended_before(start.at)) if start.at else 0
+    spent = total(usage_days.c.charge, usage_days.c.day >= start.since) - before
+    began = {"since": start.since, "since_at": start.at, "spent_before": before}
+    return {**began, "spent": spent, "held": held, "told_refusal": False}

@@ -5,7 +5,6 @@ the transactions of runs (`run_books`), and are recounted where a budget is made
 happens under the lock of the workspace.
 """
 
-import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -28,17 +27,23 @@ from fairlead.domain.ledger.budgets import (
     Addition,
     Budget,
     BudgetPeriod,
+    BudgetReset,
     BudgetScope,
+    PeriodStart,
+    Weekday,
     additions_in_force,
+    changed_reset,
     limit_in_force,
+    next_reset,
     period_start,
     target_of,
 )
+from fairlead.domain.time_zones import date_in
 from fairlead.storage.accounts import workspaces as accounts
 from fairlead.storage.accounts.workspaces import UnknownKeyError
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.tables import api_keys, workspaces
-from fairlead.storage.ledger.budget_figures import count_figures, spent_since
+from fairlead.storage.ledger.budget_figures import count_figures, reset_of, spent_since
 
 NO_ADDITIONS: Final = "[]"
 """What a row of a budget has where nothing is added to it."""
@@ -78,9 +83,9 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetRecord(msgspec.Struct, frozen=True):
-    """A budget on a day: `since` is the first day of its period, `spent` the spending from there on.
+    """A budget at a time: `since` is the first day of its period in its time zone, `spent` the spending from there on.
 
-    Some of the `additions` may have ended.
+    The next one begins at `resets_at` (ms since 1970), None for never. Some of the `additions` may have ended.
     """
 
     id: str
@@ -90,6 +95,7 @@ class BudgetRecord(msgspec.Struct, frozen=True):
     spent: int
     held: int
     since: str
+    resets_at: int | None
     thresholds: tuple[int, ...]
     is_enforced: bool
     created_at: int
@@ -100,7 +106,7 @@ class BudgetRecord(msgspec.Struct, frozen=True):
         return limit_in_force(self.budget.limit, self.additions, now)
 
 
-def create_budget(connection: Connection, new: NewBudget, today: datetime.date) -> None:
+def create_budget(connection: Connection, new: NewBudget, now: int) -> None:
     """Add a budget, with what is already spent and held of it; BudgetTakenError, TooManyBudgetsError."""
     _lock(connection, new.workspace_id)
     have = connection.scalar(select(workspaces.c.budgets).where(workspaces.c.id == new.workspace_id))
@@ -117,7 +123,8 @@ def create_budget(connection: Connection, new: NewBudget, today: datetime.date) 
         "thresholds": msgspec.json.encode(new.thresholds).decode(),
         "is_enforced": new.is_enforced,
         "created_at": new.created_at,
-        **count_figures(connection, new.workspace_id, new.scope, new.subject, new.budget.period, today),
+        **_reset_columns(new.budget.reset),
+        **count_figures(connection, new.workspace_id, new.scope, new.subject, new.budget, now),
     }
     try:
         connection.execute(insert(budgets).values(row))
@@ -127,33 +134,39 @@ def create_budget(connection: Connection, new: NewBudget, today: datetime.date) 
 
 
 class BudgetChanges(msgspec.Struct, frozen=True):
-    """What is to be changed of a budget; None stays as it is."""
+    """What is to be changed of a budget; None stays as it is. The last three say when a period begins."""
 
     limit: int | None = None
     period: BudgetPeriod | None = None
     thresholds: tuple[int, ...] | None = None
     is_enforced: bool | None = None
+    time_zone: str | None = None
+    reset_minute: int | None = None
+    reset_weekday: Weekday | None = None
+
+    def of(self, before: Budget) -> Budget:
+        """A budget with these changes; BadBudgetError."""
+        period = self.period or before.period
+        reset = changed_reset(before.reset, period, self.time_zone, self.reset_minute, self.reset_weekday)
+        return Budget(before.limit if self.limit is None else self.limit, period, reset)
 
 
-def change_budget(
-    connection: Connection, workspace_id: str, budget_id: str, changes: BudgetChanges, today: datetime.date
-) -> None:
-    """Change a budget; UnknownBudgetError, BudgetTakenError. Runs that were admitted go on."""
+def change_budget(connection: Connection, workspace_id: str, budget_id: str, changes: BudgetChanges, now: int) -> None:
+    """Change a budget; UnknownBudgetError, BudgetTakenError, BadBudgetError. Runs that were admitted go on."""
     _lock(connection, workspace_id)
-    before = find_budget(connection, workspace_id, budget_id, today)
+    before = find_budget(connection, workspace_id, budget_id, now)
     if before is None:
         raise UnknownBudgetError(budget_id)
     # Under other terms the next refusal is news again.
-    values: dict[str, object] = {"told_refusal": False}
-    if changes.limit is not None:
-        values["amount"] = changes.limit
+    budget = changes.of(before.budget)
+    values: dict[str, object] = {"told_refusal": False, "amount": budget.limit}
     if changes.is_enforced is not None:
         values["is_enforced"] = changes.is_enforced
     if changes.thresholds is not None:
         values["thresholds"] = msgspec.json.encode(changes.thresholds).decode()
-    if changes.period is not None:
-        values["period"] = changes.period.value
-        values |= count_figures(connection, workspace_id, before.scope, before.subject, changes.period, today)
+    if (budget.period, budget.reset) != (before.budget.period, before.budget.reset):
+        values |= {"period": budget.period.value, **_reset_columns(budget.reset)}
+        values |= count_figures(connection, workspace_id, before.scope, before.subject, budget, now)
     try:
         connection.execute(update(budgets).where(budgets.c.id == budget_id).values(values))
     except IntegrityError as error:
@@ -189,32 +202,30 @@ def delete_budget(connection: Connection, workspace_id: str, budget_id: str) -> 
     _count_budgets(connection, workspace_id)
 
 
-def find_budget(connection: Connection, workspace_id: str, budget_id: str, today: datetime.date) -> BudgetRecord | None:
+def find_budget(connection: Connection, workspace_id: str, budget_id: str, now: int) -> BudgetRecord | None:
     """A budget of a workspace as it is today; None where the workspace has none of this id."""
     mine = budgets.c.id == budget_id, budgets.c.workspace_id == workspace_id
     row = connection.execute(select(budgets).where(*mine)).first()
-    return None if row is None else _record(connection, row, today)
+    return None if row is None else _record(connection, row, now)
 
 
 def list_budgets(
-    connection: Connection, workspace_id: str, today: datetime.date, before: str | None, limit: int
+    connection: Connection, workspace_id: str, now: int, before: str | None, limit: int
 ) -> list[BudgetRecord]:
     """Up to `limit` budgets of a workspace as they are today, the newest first, those made before one of them."""
     mine = select(budgets).where(budgets.c.workspace_id == workspace_id)
     if before is not None:
         mine = mine.where(budgets.c.id < before)
     return [
-        _record(connection, row, today) for row in connection.execute(mine.order_by(budgets.c.id.desc()).limit(limit))
+        _record(connection, row, now) for row in connection.execute(mine.order_by(budgets.c.id.desc()).limit(limit))
     ]
 
 
-def create_key(
-    connection: Connection, new: accounts.NewKey, budget: Budget | None, budget_id: str, today: datetime.date
-) -> None:
+def create_key(connection: Connection, new: accounts.NewKey, budget: Budget | None, budget_id: str) -> None:
     """Store a new key, with the budget it is given."""
     accounts.create_key(connection, new)
     if budget is not None:
-        change_key_budget(connection, new.id, lambda _: budget, budget_id, new.created_at, today)
+        change_key_budget(connection, new.id, lambda _: budget, budget_id, new.created_at)
 
 
 class KeyChanges(msgspec.Struct, frozen=True):
@@ -229,17 +240,15 @@ class KeyChanges(msgspec.Struct, frozen=True):
     budget: Callable[[Budget | None], Budget | None] | None = None
 
 
-def change_key(
-    connection: Connection, key_id: str, changes: KeyChanges, budget_id: str, now: int, today: datetime.date
-) -> Budget | None:
+def change_key(connection: Connection, key_id: str, changes: KeyChanges, budget_id: str, now: int) -> Budget | None:
     """Change a living key; returns its new budget, None also where that is not changed. UnknownKeyError."""
     if changes.fields:
         accounts.change_key(connection, key_id, changes.fields)
     if changes.team is not msgspec.UNSET:
-        change_team(connection, key_id, changes.team, today)
+        change_team(connection, key_id, changes.team, now)
     if changes.budget is None:
         return None
-    return change_key_budget(connection, key_id, changes.budget, budget_id, now, today)
+    return change_key_budget(connection, key_id, changes.budget, budget_id, now)
 
 
 def change_key_budget(
@@ -248,7 +257,6 @@ def change_key_budget(
     change: Callable[[Budget | None], Budget | None],
     budget_id: str,
     now: int,
-    today: datetime.date,
 ) -> Budget | None:
     """Replace the budget of a living key, the oldest where it has several; UnknownKeyError. Runs admitted before go on.
 
@@ -263,7 +271,7 @@ def change_key_budget(
     of_key = budgets.c.target == target_of(BudgetScope.KEY, workspace_id, key_id)
     oldest = select(budgets).where(of_key).order_by(budgets.c.created_at, budgets.c.id)
     row = connection.execute(oldest).first()
-    changed = change(None if row is None else Budget(row.amount, BudgetPeriod(row.period)))
+    changed = change(None if row is None else _budget(row))
     if changed is None:
         if row is not None:
             delete_budget(connection, workspace_id, row.id)
@@ -273,27 +281,25 @@ def change_key_budget(
         # A key has one budget of each period: one that has the new period already gives way.
         connection.execute(delete(budgets).where(of_key, is_same, budgets.c.id != row.id))
         changes = BudgetChanges(limit=changed.limit, period=changed.period)
-        change_budget(connection, workspace_id, row.id, changes, today)
+        change_budget(connection, workspace_id, row.id, changes, now)
         _count_budgets(connection, workspace_id)
     else:
         scope = BudgetScope.KEY
         new = NewBudget(
             id=budget_id, workspace_id=workspace_id, scope=scope, subject=key_id, budget=changed, created_at=now
         )
-        create_budget(connection, new, today)
+        create_budget(connection, new, now)
     return changed
 
 
-def with_budgets(
-    connection: Connection, keys: Sequence[Mapping[str, object]], today: datetime.date
-) -> list[dict[str, object]]:
+def with_budgets(connection: Connection, keys: Sequence[Mapping[str, object]], now: int) -> list[dict[str, object]]:
     """Rows of keys with the oldest budget of each, and what is `spent` of it; None without a budget."""
     of_keys = select(budgets).where(
         budgets.c.scope == BudgetScope.KEY.value, budgets.c.subject.in_([key["id"] for key in keys])
     )
     oldest: dict[object, BudgetRecord] = {}
     for row in connection.execute(of_keys.order_by(budgets.c.created_at, budgets.c.id)):
-        oldest.setdefault(row.subject, _record(connection, row, today))
+        oldest.setdefault(row.subject, _record(connection, row, now))
     found = []
     for key in keys:
         one = oldest.get(key["id"])
@@ -302,7 +308,7 @@ def with_budgets(
     return found
 
 
-def change_team(connection: Connection, key_id: str, team: str | None, today: datetime.date) -> bool:
+def change_team(connection: Connection, key_id: str, team: str | None, now: int) -> bool:
     """Put a living key into a team, or into none; False where there is no such key.
 
     What the key has spent and what is held for it goes with it: the figures of a team are those of its keys.
@@ -315,19 +321,18 @@ def change_team(connection: Connection, key_id: str, team: str | None, today: da
     connection.execute(update(api_keys).where(*living).values(team=team))
     of_teams = budgets.c.workspace_id == workspace_id, budgets.c.scope == BudgetScope.TEAM.value
     for row in connection.execute(select(budgets).where(*of_teams)).all():
-        period = BudgetPeriod(row.period)
-        counted = count_figures(connection, workspace_id, BudgetScope.TEAM, row.subject, period, today)
+        counted = count_figures(connection, workspace_id, BudgetScope.TEAM, row.subject, _budget(row), now)
         connection.execute(update(budgets).where(budgets.c.id == row.id).values(counted))
     return True
 
 
-def _record(connection: Connection, row: Row[*tuple[object, ...]], today: datetime.date) -> BudgetRecord:
-    """A budget on a day: where no run has ended since its period began, nothing is spent yet."""
-    budget = Budget(row.amount, BudgetPeriod(row.period))
-    since = period_start(budget.period, today).isoformat()
-    spent = row.spent if row.since == since else 0
-    if row.since > since:  # a clock that was ahead began a later period
-        spent = spent_since(connection, row.id, since)
+def _record(connection: Connection, row: Row[*tuple[object, ...]], now: int) -> BudgetRecord:
+    """A budget at a time: where no run has ended since its period began, nothing is spent yet."""
+    budget = _budget(row)
+    start, stored = period_start(budget.period, budget.reset, now), PeriodStart(row.since, row.since_at)
+    spent = row.spent if stored == start else 0
+    if stored > start:  # a clock that was ahead began a later period
+        spent, _ = spent_since(connection, row.id, start)
     return BudgetRecord(
         id=row.id,
         scope=BudgetScope(row.scope),
@@ -335,12 +340,22 @@ def _record(connection: Connection, row: Row[*tuple[object, ...]], today: dateti
         budget=budget,
         spent=spent,
         held=row.held,
-        since=since,
+        since=date_in(budget.reset.time_zone, start.moment).isoformat(),
+        resets_at=next_reset(budget.period, budget.reset, now),
         thresholds=msgspec.json.decode(row.thresholds, type=tuple[int, ...]),
         is_enforced=row.is_enforced,
         created_at=row.created_at,
         additions=msgspec.json.decode(row.additions, type=tuple[Addition, ...]),
     )
+
+
+def _budget(row: Row[*tuple[object, ...]]) -> Budget:
+    reset = reset_of(row.time_zone, row.reset_minute, row.reset_weekday)
+    return Budget(row.amount, BudgetPeriod(row.period), reset)
+
+
+def _reset_columns(reset: BudgetReset) -> dict[str, object]:
+    return {"time_zone": reset.time_zone, "reset_minute": reset.minute, "reset_weekday": reset.weekday.value}
 
 
 def _lock_additions(connection: Connection, workspace_id: str, budget_id: str) -> tuple[Addition, ...]:

@@ -1,7 +1,7 @@
 """Books refunds of runs.
 
 A refund is an entry that names its run. In the same transaction it lowers the charge of the run, the usage of the day
-on which the run ended, and what is spent of the budgets whose period has that day: so the books are proven as before.
+on which the run ended, and what is spent of the budgets whose period has that time: so the books are proven as before.
 """
 
 from collections import defaultdict
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, exists, func, insert, select, update
 
 from fairlead.domain.days import day_of, first_id
 from fairlead.domain.ledger.books import EntryKind
@@ -25,6 +25,7 @@ from fairlead.domain.ledger.corrections import (
     refund_of,
 )
 from fairlead.domain.ledger.money import BALANCE_MAX
+from fairlead.domain.time_zones import MINUTE_MS
 from fairlead.storage.accounts.credits import BalanceBoundError
 from fairlead.storage.db.archive_tables import archives
 from fairlead.storage.db.budget_tables import budgets
@@ -190,14 +191,14 @@ def _book(connection: Connection, booked: Sequence[tuple[_Found, int]], reason: 
     """Write refunds; what several of them change is written once."""
     balances: dict[str, int] = defaultdict(int)
     used: dict[tuple[str, str, str, str], int] = defaultdict(int)
-    spent: dict[tuple[str, str], int] = defaultdict(int)
+    spent: dict[tuple[str, int], int] = defaultdict(int)
     entries: list[dict[str, object]] = []
     for row, amount in booked:
-        day = day_of(row.finished_at).isoformat()
+        day, minute = day_of(row.finished_at).isoformat(), row.finished_at // MINUTE_MS
         balances[row.workspace_id] += amount
         used[row.workspace_id, day, row.key_id or NO_KEY, row.model_id] += amount
         for target in targets_of_run(row.workspace_id, row.team, row.key_id, row.model_id):
-            spent[target, day] += amount
+            spent[target, minute] += amount
         entries.append(
             {
                 "workspace_id": row.workspace_id,
@@ -225,13 +226,19 @@ def _raise_balances(connection: Connection, balances: dict[str, int]) -> None:
 
 
 def _lower_sums(
-    connection: Connection, used: dict[tuple[str, str, str, str], int], spent: dict[tuple[str, str], int]
+    connection: Connection, used: dict[tuple[str, str, str, str], int], spent: dict[tuple[str, int], int]
 ) -> None:
-    """Lower the usage of days, and what is spent of the budgets whose period has the day."""
+    """Lower the usage of days, and what is spent of budgets at a minute (since 1970): periods begin with a minute."""
     day = usage_days.c
     for (workspace_id, date, key_id, model_id), amount in sorted(used.items()):
         of_day = day.workspace_id == workspace_id, day.day == date, day.key_id == key_id, day.model_id == model_id
         connection.execute(update(usage_days).where(*of_day).values(charge=day.charge - amount))
-    for (target, date), amount in sorted(spent.items()):
-        counted = update(budgets).where(budgets.c.target == target, budgets.c.since <= date)
-        connection.execute(counted.values(spent=budgets.c.spent - amount))
+    for (target, minute), amount in sorted(spent.items()):
+        at = minute * MINUTE_MS
+        date = day_of(at).isoformat()
+        is_before = (budgets.c.since == date) & (budgets.c.since_at > at)
+        lowered = {
+            "spent": budgets.c.spent - case((is_before, 0), else_=amount),
+            "spent_before": budgets.c.spent_before - case((is_before, amount), else_=0),
+        }
+        connection.execute(update(budgets).where(budgets.c.target == target, budgets.c.since <= date).values(lowered))

@@ -15,7 +15,7 @@ from fairlead.storage.db.archive_tables import archive_sums, archives
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, metadata, runs, usage_days, workspaces
 from fairlead.storage.ledger.archives import broken_records
-from fairlead.storage.ledger.budget_figures import counts_against
+from fairlead.storage.ledger.budget_figures import counts_against, spent_before
 from fairlead.storage.ledger.usage import NO_KEY, day_text
 from fairlead.storage.work.table import AHEAD_MS
 
@@ -179,7 +179,7 @@ def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
         ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
         ("usage of the archived days differs from the runs that ended on them", _wrong_archived_usage(connection)),
         ("what is held for a key differs from its live runs", _wrong_keys()),
-        ("what is held or spent of a budget differs from its runs", _wrong_budgets()),
+        ("what is held or spent of a budget differs from its runs", _wrong_budgets(connection)),
         ("jobs that have a slot, or wait for one, differ from the live jobs", _wrong_job_slots()),
         ("what a workspace keeps is counted otherwise than its files are", wrong_usage()),
     )
@@ -411,8 +411,11 @@ def _wrong_keys() -> Select[*tuple[object, ...]]:
     )
 
 
-def _wrong_budgets() -> Select[*tuple[object, ...]]:
-    """The holds are proven by live runs, the spending by the usage of the days of the period."""
+def _wrong_budgets(connection: Connection) -> Select[*tuple[object, ...]]:
+    """The holds are proven by live runs, the spending by the usage of the days of the period.
+
+    What the first of these days had before the period is proven by its runs, unless they were archived.
+    """
     held = (
         select(func.coalesce(func.sum(runs.c.hold), 0))
         .where(counts_against(runs), runs.c.state.in_(sorted(LIVE)))
@@ -425,11 +428,15 @@ def _wrong_budgets() -> Select[*tuple[object, ...]]:
         .correlate(budgets)
         .scalar_subquery()
     )
+    before, all_spent = spent_before(), budgets.c.spent + budgets.c.spent_before
+    is_before_wrong = (budgets.c.spent_before != before) & (budgets.c.since >= _archived_day(connection))
     return select(
         budgets.c.id,
         budgets.c.target,
         budgets.c.held,
         held.label("sum_held"),
         budgets.c.spent,
+        budgets.c.spent_before,
         spent.label("sum_spent"),
-    ).where((budgets.c.held != held) | (budgets.c.spent != spent))
+        before.label("sum_spent_before"),
+    ).where((budgets.c.held != held) | (all_spent != spent) | is_before_wrong)

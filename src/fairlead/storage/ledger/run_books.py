@@ -21,6 +21,7 @@ from fairlead.domain.ledger.budgets import (
     Budget,
     BudgetPeriod,
     BudgetScope,
+    PeriodStart,
     crossed_threshold,
     limit_in_force,
     period_start,
@@ -31,7 +32,7 @@ from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
 from fairlead.storage.db.tables import api_keys
 from fairlead.storage.ledger.alerts import NewAlert
-from fairlead.storage.ledger.budget_figures import lies_ahead, spent_since
+from fairlead.storage.ledger.budget_figures import lies_ahead, reset_of, spent_since
 from fairlead.storage.ledger.budgets import NO_ADDITIONS
 from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums
 
@@ -53,6 +54,11 @@ _BUDGETS: Final = PreparedLookup(
             budgets.c.held,
             budgets.c.spent,
             budgets.c.since,
+            budgets.c.since_at,
+            budgets.c.spent_before,
+            budgets.c.time_zone,
+            budgets.c.reset_minute,
+            budgets.c.reset_weekday,
             budgets.c.thresholds,
             budgets.c.is_enforced,
             budgets.c.told_refusal,
@@ -76,8 +82,10 @@ MOVE_BUDGET: Final = Prepared(
         spent=bindparam("new_spent"),
         since=bindparam("new_since"),
         told_refusal=bindparam("new_told"),
+        since_at=bindparam("new_since_at"),
+        spent_before=bindparam("new_spent_before"),
     ),
-    ("new_held", "new_spent", "new_since", "new_told", "budget"),
+    ("new_held", "new_spent", "new_since", "new_told", "new_since_at", "new_spent_before", "budget"),
     primary_key="budget",
 )
 """Its rows are those of `BudgetBook.budget_rows`: absolute figures, because the workspace is locked."""
@@ -103,23 +111,31 @@ class _Row(msgspec.Struct):
     held: int
     spent: int
     since: str
+    since_at: int
+    spent_before: int
+    time_zone: str
+    reset_minute: int
+    reset_weekday: str
     thresholds: str
     is_enforced: bool
     told_refusal: bool
     additions: str
     has_changed: bool = False
 
-    def turn(self, connection: Connection, now: int) -> None:
+    def turn(self, connection: Connection, now: int, ended: Collection[object]) -> None:
         """Add what is added at a time (of the database's clock, T-07), and begin the period of that time.
 
-        The latter where it is later than the period of `spent`, or where that one lies ahead.
+        The latter where it is later than the period of `spent`, or where that one lies ahead. `ended` are runs that are
+        still to be counted.
         """
         if self.additions != NO_ADDITIONS:
             added = msgspec.json.decode(self.additions, type=tuple[Addition, ...])
             self.amount = limit_in_force(self.amount, added, now)
-        since = period_start(BudgetPeriod(self.period), day_of(now)).isoformat()
-        if since > self.since or lies_ahead(self.since, now):
-            self.since, self.spent = since, spent_since(connection, self.id, since)
+        reset = reset_of(self.time_zone, self.reset_minute, self.reset_weekday)
+        start, began = period_start(BudgetPeriod(self.period), reset, now), PeriodStart(self.since, self.since_at)
+        if start > began or lies_ahead(began, now):
+            self.since, self.since_at = start
+            self.spent, self.spent_before = spent_since(connection, self.id, start, ended)
             self.told_refusal, self.has_changed = False, True
 
     def figures(self, *, percent: int | None = None, needed: int | None = None) -> BudgetFigures:
@@ -134,7 +150,8 @@ class BudgetBook:
     To be made under the lock of their workspaces, so that no other server admits runs meanwhile. `spending` are the
     subjects of the runs of workspaces that have a budget; nothing is looked up for others. `key_ids` are those of
     admissions, None among them for runs without a key; `now` (ms) is by the database's clock. `known` are rows of KEYS
-    that were already looked up under that lock. `revoked` are keys that were revoked since their callers were cached,
+    that were already looked up under that lock, `ended` the runs that the batch has ended and `end` is yet to be called
+    for. `revoked` are keys that were revoked since their callers were cached,
     which must not spend any more. It `is_bounding` where there is any budget. `alerts` are those to be sent; `key_rows`
     and `budget_rows` are the changed rows.
     """
@@ -146,6 +163,7 @@ class BudgetBook:
         spending: Collection[Spending],
         now: int,
         known: Rows = (),
+        ended: Collection[object] = (),
     ) -> None:
         keys = {*key_ids, *(one.key_id for one in spending)} if spending else set(key_ids)
         missing = sorted(filter(None, keys.difference(map(operator.itemgetter(0), known))))
@@ -162,9 +180,16 @@ class BudgetBook:
         self._rows: dict[str, list[_Row]] = {}
         self.is_bounding = bool(spending)
         if spending:
-            self._look_up(connection, spending, teams, now)
+            self._look_up(connection, spending, teams, now, ended)
 
-    def _look_up(self, connection: Connection, spending: Collection[Spending], teams: dict[str, str], now: int) -> None:
+    def _look_up(
+        self,
+        connection: Connection,
+        spending: Collection[Spending],
+        teams: dict[str, str],
+        now: int,
+        ended: Collection[object],
+    ) -> None:
         for one in spending:
             team = None if one.key_id is None else teams.get(one.key_id)
             self._targets[one] = targets_of_run(one.workspace_id, team, one.key_id, one.model_id)
@@ -172,7 +197,7 @@ class BudgetBook:
         self._rows = defaultdict(list)
         for target, *found in _BUDGETS.run(connection, sorted(wanted)):
             row = _Row(*found)
-            row.turn(connection, now)
+            row.turn(connection, now, ended)
             self._rows[target].append(row)
 
     def refuse(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, at: int) -> Fault | None:
@@ -215,7 +240,9 @@ class BudgetBook:
             return
         day = day_of(at).isoformat()
         for row in self._of(workspace_id, key_id, model_id):
-            if day < row.since:
+            if (day, at) < (row.since, row.since_at):
+                if day == row.since:  # the usage of that day has the charge, too
+                    row.spent_before += charge
                 continue
             before, row.spent = row.spent, row.spent + charge
             percents = msgspec.json.decode(row.thresholds, type=list[int])
@@ -232,7 +259,7 @@ class BudgetBook:
     def budget_rows(self) -> list[tuple[object, ...]]:
         """The figures of the budgets that have changed."""
         return [
-            (row.held, row.spent, row.since, row.told_refusal, row.id)
+            (row.held, row.spent, row.since, row.told_refusal, row.since_at, row.spent_before, row.id)
             for rows in self._rows.values()
             for row in rows
             if row.has_changed
@@ -243,7 +270,8 @@ class BudgetBook:
             yield from self._rows.get(target, ())
 
     def _alert(self, row: _Row, kind: AlertKind, figures: BudgetFigures, at: int) -> None:
-        once = f"{row.id} {row.since} {row.amount} {kind.value} {figures.percent or ''}"
+        began = f"{row.since} {row.since_at}" if row.since_at else row.since
+        once = f"{row.id} {began} {row.amount} {kind.value} {figures.percent or ''}"
         self.alerts.append(NewAlert(row.workspace_id, kind, row.id, once, msgspec.json.encode(figures).decode(), at))
 
 

@@ -145,7 +145,7 @@ def _begin(
         funds=funds,
         runs=runs,
         keys=look_up_keys(connection, used_keys) if used_keys else KeyBook(),
-        budgets=BudgetBook(connection, key_ids, spending, now, keys),
+        budgets=BudgetBook(connection, key_ids, spending, now, keys, ended),
         claimed={row[0]: tuple(row) for row in sql.CLAIMED.run(connection, claims)} if claims else {},
         before=dict(funds),
     )
