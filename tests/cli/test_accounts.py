@@ -94,6 +94,22 @@ def test_usage_is_printed_for_people_and_scripts(ran: Ran) -> None:
     ]
 
 
+@pytest.mark.req("M-07")
+def test_usage_is_printed_by_label(ran: Ran, books: Books) -> None:
+    """Runs without the label come last; one value is asked for by its name."""
+    books.write(admission("labelled", CENT, labels='{"client":"acme"}'))
+    books.write(settlement("labelled", CENT, booked=None))
+    lines = [line.split() for line in ran("usage", "lab", *DAYS, "--by", "label:client").output.splitlines()]
+    assert lines == [
+        ["label:client", "runs", "succeeded", "failed", "amount", "credits"],
+        ["acme", "1", "1", "0", "0.01", "2.11"],
+        ["(without)", "2", "1", "1", "0.12", "25.32"],
+        ["total", "3", "2", "1", "0.13", "27.43"],
+    ]
+    one = document(ran("usage", "lab", *DAYS, "--label", "client=acme", "--json"))
+    assert [(row["day"], row["amount"]) for row in one["data"]] == [("2026-01-15", "0.01")]
+
+
 def test_no_usage_is_said_in_a_sentence(ran: Ran) -> None:
     """Where nothing ended, a sentence says so."""
     assert ran("usage", "office", *DAYS).output == "No run of this workspace ended from 2026-01-01 to 2026-01-31.\n"

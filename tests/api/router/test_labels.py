@@ -4,7 +4,9 @@ import csv
 import io
 import json
 from typing import Any
+from urllib.parse import urlencode
 
+import httpx
 import pytest
 
 from api.admin.members import Person, refusal_of
@@ -28,6 +30,31 @@ def labelled(client: Client, labels: str, **more: Any) -> str:
     assert answer.status_code == 200, answer.text
     run_id: str = answer.headers["x-service-request-id"]
     return run_id
+
+
+def test_usage_is_told_by_label(client: Client, chief: Person) -> None:
+    """To the workspace and to its people; not to an API key of the administration, which sees only its own."""
+    labelled(client, "client=acme,project=spring")
+    labelled(client, "client=acme")
+    client.run()
+    acme = {"name": "client", "value": "acme"}
+    key = {"X-API-Key": client.key}
+    told = httpx.get(f"{client.server.url}/v2/usage?group_by=day,label:client", headers=key, timeout=60).json()
+    assert told["group_by"] == ["day", "label:client"]
+    assert [(row["label"], row["runs"]) for row in told["data"]] == [(acme, 2), (None, 1)]
+    assert told["total"]["runs"] == 3
+    (one,) = httpx.get(f"{client.server.url}/v2/usage?label=project=spring", headers=key, timeout=60).json()["data"]
+    assert (one["runs"], one.keys()) == (1, {"day", "runs", "succeeded", "failed", "amount", "credits"})
+    items = chief.get("/usage", workspace=client.workspace, by="label:client,workspace")["items"]
+    assert [(row["label"], row["workspace"], row["charge"]) for row in items] == [
+        (acme, client.workspace, "0.02"),
+        (None, client.workspace, "0.01"),
+    ]
+    for by, label, field in (("label:client,key", None, "by"), ("day", "client", "label")):
+        query = {"by": by} | ({"label": label} if label else {})
+        assert refusal_of(chief.ask("GET", f"/usage?{urlencode(query)}")) == (422, "invalid_input", field)
+    own = Person(client.server, client.key)
+    assert refusal_of(own.ask("GET", "/usage?by=label:client")) == (422, "invalid_input", "by")
 
 
 def test_runs_are_found_by_their_labels(client: Client, chief: Person) -> None:

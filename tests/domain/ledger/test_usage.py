@@ -70,6 +70,40 @@ def test_unknown_group_is_refused(by: str) -> None:
     assert len(str(refused.value)) < 200
 
 
+@pytest.mark.parametrize(
+    ("by", "label", "groups"),
+    [
+        ("label:client", None, ["label:client"]),
+        ("label:client, day", None, ["day", "label:client"]),
+        (None, "client=acme=corp", ["day"]),
+        ("day", "client=", ["day"]),
+    ],
+)
+def test_label_is_grouped_by_or_asked_for(by: str | None, label: str | None, groups: list[str]) -> None:
+    """By its values, with days; or one value, whose name ends at the first sign."""
+    query = usage_query(None, None, by, TODAY, label)
+    assert (query.groups, query.is_of_labels) == (groups, True)
+    assert query.label in (None, ("client", "acme=corp"), ("client", ""))
+
+
+@pytest.mark.parametrize(
+    ("by", "label", "words"),
+    [
+        ("label:", None, "label:NAME"),
+        ("label:client,model", None, "day,label:NAME"),
+        ("label:client,label:project", None, "day,label:NAME"),
+        ("key", "client=acme", "only be grouped by day"),
+        ("label:client", "client=acme", "only be grouped by day"),
+        ("day", "client", "such as client=acme"),
+        (None, "=acme", "such as client=acme"),
+    ],
+)
+def test_label_is_not_asked_for_with_other_groups(by: str | None, label: str | None, words: str) -> None:
+    """Labels are added up by day alone: models and keys of them are not known."""
+    with pytest.raises(BadUsageQueryError, match=words):
+        usage_query(None, None, by, TODAY, label)
+
+
 def test_usage_rows_add_up() -> None:
     """Rows add up, and no rows come to nothing."""
     assert total_of([Usage(3, 2, 50), Usage(1, 1, 7, day="2028-03-01")]) == Usage(4, 3, 57)

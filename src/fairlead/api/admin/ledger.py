@@ -33,6 +33,8 @@ from fairlead.operations.ledger.accounts import AccountEntry, Accounts, Archive,
 
 _CSV: Final = "text/csv"
 _JSON_LINES: Final = "application/jsonl"
+_FIELDS: Final = (("group_by", "by"), ("label", "label"))
+"""Words of refused queries of usage, and the parameters that they are about; others are about the days."""
 _FORMATS: Final = {"csv": _CSV, "jsonl": _JSON_LINES}
 _ARCHIVES: Final = "archives"
 _encode: Final = msgspec.json.Encoder().encode
@@ -102,13 +104,13 @@ class LedgerHandlers(msgspec.Struct, frozen=True):
         """`GET /usage`: what was used, grouped as the query says; an API key sees its own."""
         reach, query = reach_of(request), request.query_params
         try:
-            report = await self.accounts.usage(
-                reach.workspace_ids, reach.api_key_id, query.get("from"), query.get("to"), query.get("by")
-            )
+            asked = (query.get(name) for name in ("from", "to", "by", "label"))
+            report = await self.accounts.usage(reach.workspace_ids, reach.api_key_id, *asked)
         except NotADateError as error:
             raise FieldError(str(error).partition(" ")[0], str(error)) from error
         except BadUsageQueryError as error:
-            raise FieldError("by" if "group_by" in str(error) else "from", str(error)) from error
+            field = next((name for word, name in _FIELDS if word in str(error)), "from")
+            raise FieldError(field, str(error)) from error
         told: UsageReport = {
             "from": report.query.first.isoformat(),
             "to": report.query.last.isoformat(),
@@ -226,6 +228,8 @@ def _show_usage(workspace: str | None, row: Usage, query: UsageQuery) -> UsageSh
         told["model"] = row.model_id
     if Grouping.KEY in query.by:
         told["key"] = None if row.key is None else {"id": row.key.id, "label": row.key.label, "hint": row.key.hint}
+    if query.label_name is not None:
+        told["label"] = None if row.label is None else {"name": row.label.name, "value": row.label.value}
     if workspace is not None:
         told["workspace"] = workspace
     return told
@@ -287,7 +291,12 @@ ROUTES: Final = (
             WORKSPACE,
             Parameter("from", "The first day (UTC); 29 days before the last where it is absent."),
             Parameter("to", "The last day (UTC); today where it is absent."),
-            Parameter("by", "Some of day, model, key and workspace, with commas between; day,model where absent."),
+            Parameter(
+                "by",
+                "Some of day, model, key and workspace, with commas between; day,model where absent. label:NAME goes "
+                "with day and workspace.",
+            ),
+            Parameter("label", "Only runs with this label, client=acme, by day and workspace."),
         ),
         access=Access.MEMBER,
         right=Right.SEE,

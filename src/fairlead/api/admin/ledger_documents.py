@@ -96,12 +96,23 @@ class StatementShown(TypedDict):
     spending: Sequence[SpendingShown]
 
 
+class LabelUsed(TypedDict):
+    """A value of a label; null stands for all values that are not counted apart."""
+
+    name: str
+    value: str | None
+
+
 class UsageShown(TypedDict):
-    """What was used: runs that ended, those that succeeded, and what was charged, in the groups that were asked for."""
+    """What was used: runs that ended, those that succeeded, and what was charged, in the groups that were asked for.
+
+    `label` is null for the runs without it.
+    """
 
     day: NotRequired[Day]
     model: NotRequired[str]
     key: NotRequired[KeyOfRun | None]
+    label: NotRequired[LabelUsed | None]
     workspace: NotRequired[str]
     runs: int
     succeeded: int

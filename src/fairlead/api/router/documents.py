@@ -1,13 +1,13 @@
 """The router's documents that are not records, as types: what callers send, and what they are sent (docs/router.md)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, get_args
+from typing import Annotated, Any, NotRequired, TypeAlias, TypedDict, get_args
 
 import msgspec
 
 from fairlead.api.http.schemas import Day, Link, Time
 from fairlead.domain.faults import Bucket
-from fairlead.domain.ledger.usage import UsedKey
+from fairlead.domain.ledger.usage import UsedKey, UsedLabel
 
 Dollars: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^-?[0-9]+([.][0-9]+)?$"})]
 """An amount of US dollars, as text."""
@@ -118,6 +118,7 @@ class UsageRow(UsageFigures):
     day: NotRequired[Day | None]
     model: NotRequired[str | None]
     key: NotRequired[UsedKey | None]
+    label: NotRequired[UsedLabel | None]
 
 
 UsageShown = TypedDict(
@@ -125,7 +126,7 @@ UsageShown = TypedDict(
     {
         "from": Day,
         "to": Day,
-        "group_by": Sequence[Literal["day", "model", "key"]],
+        "group_by": Sequence[str],
         "data": Sequence[UsageRow],
         "total": UsageFigures,
     },

@@ -199,7 +199,11 @@ _V2: Final = (
         (
             Parameter("from", f"The first day, {_DATE}", Day),
             Parameter("to", f"The last day, {_DATE}", Day),
-            Parameter("group_by", "What is told apart: some of `day`, `model` and `key`, with commas between."),
+            Parameter(
+                "group_by",
+                "What is told apart: some of `day`, `model` and `key`, or `day` and `label:NAME`, with commas between.",
+            ),
+            Parameter("label", "Only runs with this label, `client=acme`, by day or in all."),
         ),
     ),
     Route(

@@ -1,4 +1,4 @@
-"""The usage route: what the caller's workspace has used, by day, model and key."""
+"""The usage route: what the caller's workspace has used, by day, model, key and label."""
 
 from typing import Final, cast
 
@@ -12,7 +12,7 @@ from fairlead.api.router.wire import read_query
 from fairlead.domain.accounts.callers import ROUTER_GATE, refuse_gate
 from fairlead.domain.faults import FaultError
 from fairlead.domain.ledger.money import as_credits, as_dollars
-from fairlead.domain.ledger.usage import Grouping, Usage
+from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery
 from fairlead.operations.ledger.usage import UsageReader, UsageReport
 
 _UNCACHED: Final = {"Cache-Control": "no-store"}
@@ -30,7 +30,8 @@ class UsageHandlers(msgspec.Struct, frozen=True):
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
         asked = read_query(request.scope["query_string"])
-        report = await self.usage.report(caller.workspace_id, asked.get("from"), asked.get("to"), asked.get("group_by"))
+        days = asked.get("from"), asked.get("to")
+        report = await self.usage.report(caller.workspace_id, *days, asked.get("group_by"), asked.get("label"))
         return Response(_encode(usage_response(report)), media_type="application/json", headers=_UNCACHED)
 
 
@@ -40,15 +41,16 @@ def usage_response(report: UsageReport) -> UsageShown:
     return {
         "from": query.first.isoformat(),
         "to": query.last.isoformat(),
-        "group_by": [one.value for one in query.by],
-        "data": [_row(row, query.by) for row in report.rows],
+        "group_by": query.groups,
+        "data": [_row(row, query) for row in report.rows],
         "total": _figures(report.total),
     }
 
 
-def _row(row: Usage, by: tuple[Grouping, ...]) -> UsageRow:
+def _row(row: Usage, query: UsageQuery) -> UsageRow:
     names = {Grouping.DAY: row.day, Grouping.MODEL: row.model_id, Grouping.KEY: row.key}
-    return cast("UsageRow", {one.value: names[one] for one in by} | {**_figures(row)})
+    label = {} if query.label_name is None else {"label": row.label}
+    return cast("UsageRow", {one.value: names[one] for one in query.by} | label | {**_figures(row)})
 
 
 def _figures(row: Usage) -> UsageFigures:

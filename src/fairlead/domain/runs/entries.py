@@ -209,7 +209,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class BookedRun(msgspec.Struct, frozen=True):
-    """What is stored of a run: its hold, its API key (None for a token), and where its body is.
+    """What is stored of a run: its hold, its API key (None for a token), where its body is, and its labels as JSON.
 
     `place` is its number in the queue, None for a synchronous run.
     """
@@ -219,6 +219,7 @@ class BookedRun(msgspec.Struct, frozen=True):
     model_id: str
     place: int | None = None
     request_blob: str | None = None
+    labels: str | None = None
 
 
 PROVIDER_SAID: Final = "provider said"

@@ -17,6 +17,7 @@ from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import account, ledger
 from fairlead.storage.ledger.account import AccountEntry, CreditLine, MonthStatement, SpendingLine
 from fairlead.storage.ledger.archives import end_of_archives, list_archives
+from fairlead.storage.ledger.label_usage import usage_of_labels
 from fairlead.storage.ledger.ledger import LedgerLine
 from fairlead.storage.ledger.usage import usage_of_many
 
@@ -117,18 +118,24 @@ class Accounts:
         first: str | None,
         last: str | None,
         by: str | None,
+        label: str | None = None,
     ) -> UsageOfMany:
         """The usage of some workspaces, None for all, or of one of their keys; BadUsageQueryError, NotADateError.
 
-        `by` are some of day, model, key and workspace, separated by commas.
+        `by` are some of day, model, key and workspace, separated by commas, or day, workspace and a label.
         """
-        parts = [part.strip() for part in (by or "day,model").split(",") if part.strip()]
+        parts = [part.strip() for part in (by or ("day,model" if label is None else "day")).split(",") if part.strip()]
         rest = ",".join(part for part in parts if part != WORKSPACE)
-        query = usage_query(first, last, rest or "day", self._clock.today())
+        query = usage_query(first, last, rest or "day", self._clock.today(), label)
         query = query if rest else msgspec.structs.replace(query, by=())
-        by_workspace = WORKSPACE in parts
+        if query.is_of_labels and key_id is not None:
+            raise BadUsageQueryError("group_by label is of a whole workspace, and an API key sees only its own runs.")
+        if query.is_of_labels:
+            rows_of = partial(usage_of_labels, workspace_ids=workspace_ids)
+        else:
+            rows_of = partial(usage_of_many, workspace_ids=workspace_ids, key_id=key_id)
         rows = await self._database.read(
-            lambda c: usage_of_many(c, workspace_ids, key_id, query, ROWS_MAX + 1, by_workspace=by_workspace)
+            partial(rows_of, query=query, limit=ROWS_MAX + 1, by_workspace=WORKSPACE in parts)
         )
         if len(rows) > ROWS_MAX:
             raise BadUsageQueryError(f"The answer would have more than {ROWS_MAX} rows; ask for fewer days.")

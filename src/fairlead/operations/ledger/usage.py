@@ -1,4 +1,4 @@
-"""The usage of a workspace, by day, model and key."""
+"""The usage of a workspace, by day, model, key and label."""
 
 import msgspec
 
@@ -14,7 +14,8 @@ from fairlead.domain.ledger.usage import (
     usage_query,
 )
 from fairlead.storage.accounts import workspaces
-from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Transaction
+from fairlead.storage.ledger.label_usage import usage_of_labels
 from fairlead.storage.ledger.usage import usage_of
 
 
@@ -32,10 +33,13 @@ class UsageReader(msgspec.Struct, frozen=True):
     database: Database
     clock: Clock
 
-    async def report(self, workspace_id: str, first: str | None, last: str | None, by: str | None) -> UsageReport:
+    async def report(
+        self, workspace_id: str, first: str | None, last: str | None, by: str | None, label: str | None
+    ) -> UsageReport:
         """The usage of a workspace; FaultError with InvalidInput or ServiceUnavailable."""
         try:
-            return await _report(self.database, workspace_id, usage_query(first, last, by, self.clock.today()))
+            query = usage_query(first, last, by, self.clock.today(), label)
+            return await _report(self.database, workspace_id, query)
         except (BadUsageQueryError, NotADateError) as error:
             raise FaultError(InvalidInput(str(error))) from error
         except DatabaseUnavailableError as error:
@@ -51,9 +55,15 @@ async def report_usage(database: Database, workspace: str, query: UsageQuery) ->
 
 
 async def _report(database: Database, workspace_id: str, query: UsageQuery) -> UsageReport:
-    rows = await database.read(lambda c: usage_of(c, workspace_id, query, ROWS_MAX + 1))
+    rows = await database.read(lambda c: _rows(c, workspace_id, query))
     if len(rows) > ROWS_MAX:
         raise BadUsageQueryError(
             f"The answer would have more than {ROWS_MAX} rows; ask for fewer days, or group by less."
         )
     return UsageReport(query, rows, total_of(rows))
+
+
+def _rows(connection: Transaction, workspace_id: str, query: UsageQuery) -> list[Usage]:
+    if not query.is_of_labels:
+        return usage_of(connection, workspace_id, query, ROWS_MAX + 1)
+    return [row for _, row in usage_of_labels(connection, [workspace_id], query, ROWS_MAX + 1, by_workspace=False)]

@@ -298,7 +298,10 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
             state, reason, is_undecided = RunState.SUCCEEDED, "completed", False
         case Failed(fault, reached=reached):  # a partner with undecided work may still report how it ends
             state, reason, is_undecided = RunState.FAILED, bucket(fault), reached is Reached.UNDECIDED
-    is_known = not (run.is_taken_over or run.is_queued)
+    booked = None
+    if not (run.is_taken_over or run.is_queued):
+        hold = served.plan.quote.amount
+        booked = BookedRun(hold, run.api_key_id, run.request.model.id, labels=run.labels)
     return Settlement(
         run_id=run.run_id,
         workspace_id=run.workspace_id,
@@ -314,6 +317,6 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         key_id=None if run.key is None or run.is_queued or is_undecided else run.key.id,
         result=kept,
         events=served.events,
-        booked=BookedRun(served.plan.quote.amount, run.api_key_id, run.request.model.id) if is_known else None,
+        booked=booked,
         facts=served.facts,
     )

@@ -1,4 +1,4 @@
-"""The tables of budgets, of the alerts that follow from them, and of limits of requests; as in `tables.py`."""
+"""The tables of budgets, of the usage that only they and reports count, of alerts, and of limits of requests."""
 
 from typing import Final
 
@@ -49,6 +49,18 @@ budgets = Table(
 )
 Index("uq_budgets_target_period", budgets.c.target, budgets.c.period, unique=True)
 Index("ix_budgets_workspace_id_id", budgets.c.workspace_id, budgets.c.id)
+
+label_days = Table(
+    "label_days",
+    metadata,
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), primary_key=True),
+    Column("day", String(10), primary_key=True, comment="the UTC date on which the runs ended"),
+    Column("name", String(40), primary_key=True),
+    Column("value", Text, primary_key=True, comment="= and the value; empty for all runs with the name"),
+    Column("runs", _INT, nullable=False),
+    Column("succeeded", _INT, nullable=False),
+    Column("charge", _INT, nullable=False),
+)
 
 alert_channels = Table(
     "alert_channels",

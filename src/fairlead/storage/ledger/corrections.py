@@ -1,7 +1,8 @@
 """Books refunds of runs.
 
 A refund is an entry that names its run. In the same transaction it lowers the charge of the run, the usage of the day
-on which the run ended, and what is spent of the budgets whose period has that time: so the books are proven as before.
+on which the run ended, by its labels too, and what is spent of the budgets whose period has that time: so the books are
+proven as before.
 """
 
 from collections import defaultdict
@@ -29,9 +30,10 @@ from fairlead.domain.time_zones import MINUTE_MS
 from fairlead.storage.accounts.credits import BalanceBoundError
 from fairlead.storage.db.archive_tables import archives
 from fairlead.storage.db.budget_tables import budgets
-from fairlead.storage.db.statements import is_sqlite
+from fairlead.storage.db.statements import is_sqlite, run_together
 from fairlead.storage.db.tables import api_keys, ledger_entries, runs, usage_days, workspaces
-from fairlead.storage.ledger.usage import NO_KEY
+from fairlead.storage.ledger.label_books import LabelBook
+from fairlead.storage.ledger.usage import NO_KEY, UsageSums
 
 _LOCK: Final = 0x666C72  # "flr": names the lock of corrections and archives among those of other programs
 _REFUND: Final = and_(ledger_entries.c.run_id == runs.c.id, ledger_entries.c.phase == REFUND_PHASE)
@@ -50,6 +52,7 @@ _FOUND: Final = (
         runs.c.model_id,
         runs.c.charge,
         runs.c.rate_version,
+        runs.c.labels,
         runs.c.finished_at,
         _ARCHIVING.label("is_archiving"),
         ledger_entries.c.balance_change.label("refunded"),
@@ -192,8 +195,10 @@ def _book(connection: Connection, booked: Sequence[tuple[_Found, int]], reason: 
     balances: dict[str, int] = defaultdict(int)
     used: dict[tuple[str, str, str, str], int] = defaultdict(int)
     spent: dict[tuple[str, int], int] = defaultdict(int)
+    labelled = LabelBook()
     entries: list[dict[str, object]] = []
     for row, amount in booked:
+        labelled.note(row.workspace_id, row.labels, row.finished_at, UsageSums(charge=-amount))
         day, minute = day_of(row.finished_at).isoformat(), row.finished_at // MINUTE_MS
         balances[row.workspace_id] += amount
         used[row.workspace_id, day, row.key_id or NO_KEY, row.model_id] += amount
@@ -216,6 +221,7 @@ def _book(connection: Connection, booked: Sequence[tuple[_Found, int]], reason: 
     connection.execute(insert(ledger_entries), entries)
     _raise_balances(connection, balances)
     _lower_sums(connection, used, spent)
+    run_together(connection, labelled.addition(connection, is_correction=True))
 
 
 def _raise_balances(connection: Connection, balances: dict[str, int]) -> None:

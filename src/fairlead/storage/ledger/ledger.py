@@ -12,10 +12,11 @@ from fairlead.domain.ledger.books import COSTLY, EntryKind
 from fairlead.domain.runs.states import LIVE, WAITING, RunState
 from fairlead.storage.accounts.storage_usage import wrong_usage
 from fairlead.storage.db.archive_tables import archive_sums, archives
-from fairlead.storage.db.budget_tables import budgets
+from fairlead.storage.db.budget_tables import budgets, label_days
 from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, metadata, runs, usage_days, workspaces
 from fairlead.storage.ledger.archives import broken_records
 from fairlead.storage.ledger.budget_figures import counts_against, spent_before
+from fairlead.storage.ledger.label_books import wrong_labels
 from fairlead.storage.ledger.usage import NO_KEY, day_text
 from fairlead.storage.work.table import AHEAD_MS
 
@@ -160,6 +161,7 @@ def times_ahead(connection: Connection, now: int) -> list[dict[str, object]]:
 def _recorded_times() -> Iterator[Sequence[Column[int] | Column[str]]]:
     """The columns of each table with times (ms) or days of what has happened."""
     yield [usage_days.c.day]
+    yield [label_days.c.day]
     yield [budgets.c.since]
     for table in metadata.sorted_tables:
         times = [column for column in table.c if column.name == "at" or column.name.endswith("_at")]
@@ -178,6 +180,7 @@ def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
         ("money moved for a run that did not succeed, or a success not posted", _wrong_kind()),
         ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
         ("usage of the archived days differs from the runs that ended on them", _wrong_archived_usage(connection)),
+        ("usage of a label differs from the runs that ended with it", wrong_labels(connection)),
         ("what is held for a key differs from its live runs", _wrong_keys()),
         ("what is held or spent of a budget differs from its runs", _wrong_budgets(connection)),
         ("jobs that have a slot, or wait for one, differ from the live jobs", _wrong_job_slots()),

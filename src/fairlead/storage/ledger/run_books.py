@@ -3,7 +3,6 @@
 Of budgets: what is held and spent, whether more may be held, and the alerts.
 """
 
-import functools
 import itertools
 import operator
 from collections import defaultdict
@@ -34,7 +33,7 @@ from fairlead.storage.db.tables import api_keys
 from fairlead.storage.ledger.alerts import NewAlert
 from fairlead.storage.ledger.budget_figures import lies_ahead, reset_of, spent_since
 from fairlead.storage.ledger.budgets import NO_ADDITIONS
-from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums
+from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums, text_of_day
 
 _NO_USAGE: Final = UsageSums()
 KEYS: Final = PreparedLookup(
@@ -275,12 +274,6 @@ class BudgetBook:
         self.alerts.append(NewAlert(row.workspace_id, kind, row.id, once, msgspec.json.encode(figures).decode(), at))
 
 
-@functools.lru_cache(maxsize=16)
-def _text_of_day(number: int) -> str:
-    """The date of a day counted from 1970; runs end today or yesterday, so a few are remembered."""
-    return day_of(number * DAY_MS).isoformat()
-
-
 class UsageBook(msgspec.Struct):
     """The usage that the runs of a batch add to their day."""
 
@@ -296,7 +289,7 @@ class UsageBook(msgspec.Struct):
         charge: int,
     ) -> None:
         """A run has ended; `key_id` None for one that was called with a token, `charge` in 10^-8 dollars."""
-        key = UsageKey(workspace_id, _text_of_day(finished_at // DAY_MS), key_id or NO_KEY, model_id)
+        key = UsageKey(workspace_id, text_of_day(finished_at // DAY_MS), key_id or NO_KEY, model_id)
         runs, successes, charged = self.sums.get(key, _NO_USAGE)
         self.sums[key] = UsageSums(runs + 1, successes + succeeded, charged + charge)
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 
+from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.storage.db.statements import Prepared, insert_in, is_sqlite
 from fairlead.storage.db.tables import api_keys, usage_days, workspaces
@@ -42,6 +43,12 @@ def usage_addition(dialect: str) -> Prepared:
     more = {column.name: column + statement.excluded[column.name] for column in _SUMS}
     upsert = statement.on_conflict_do_update(index_elements=list(_KEY), set_=more)
     return Prepared(upsert, [column.name for column in columns])
+
+
+@functools.lru_cache(maxsize=16)
+def text_of_day(number: int) -> str:
+    """The date of a day counted from 1970; runs end today or yesterday, so a few are remembered."""
+    return day_of(number * DAY_MS).isoformat()
 
 
 def day_text(connection: Connection, time: ColumnElement[int | None]) -> ColumnElement[str]:

@@ -11,6 +11,7 @@ from fairlead.domain.runs.entries import Verdict
 from fairlead.domain.runs.queue import RunChanged
 from fairlead.domain.work.entries import Released
 from fairlead.storage.accounts.audit_log import Act
+from fairlead.storage.ledger.label_books import LabelBook
 from fairlead.storage.ledger.run_books import BudgetBook, UsageBook
 from fairlead.storage.runs.entry_statements import LockedRun, OfARun
 from fairlead.storage.runs.idempotency import KeyBook
@@ -49,6 +50,7 @@ class Batch(msgspec.Struct):
     before: dict[str, Funds]
     undecided: list[OfARun] = msgspec.field(default_factory=list)
     usage: UsageBook = msgspec.field(default_factory=UsageBook)
+    labels: LabelBook | None = None
     blocked: set[str] = msgspec.field(default_factory=set)
     released: list[Released] = msgspec.field(default_factory=list)
     changed: list[RunChanged] = msgspec.field(default_factory=list)

@@ -43,8 +43,9 @@ from fairlead.domain.work.entries import Claim, Release, Released, Superseded, T
 from fairlead.storage.accounts.audit_log import Act, record_acts
 from fairlead.storage.db.statements import run_together
 from fairlead.storage.ledger.alerts import tell
+from fairlead.storage.ledger.label_books import LabelBook
 from fairlead.storage.ledger.run_books import HOLD_FOR_KEY, MOVE_BUDGET, BudgetBook, Spending
-from fairlead.storage.ledger.usage import usage_addition
+from fairlead.storage.ledger.usage import UsageSums, usage_addition
 from fairlead.storage.runs import entry_statements as sql
 from fairlead.storage.runs.batch import Batch, Written
 from fairlead.storage.runs.entry_statements import ROWS, LockedRun, OfARun, id_of
@@ -432,6 +433,9 @@ def _count_end(
     """The further effects of a run's end: on budgets, the day's usage, its body and its webhook."""
     batch.budgets.end(workspace_id, booked.key_id, booked.model_id, booked.hold, charge, at)
     batch.usage.note_end(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
+    if booked.labels is not None:
+        batch.labels = batch.labels or LabelBook()
+        batch.labels.note(workspace_id, booked.labels, at, UsageSums(1, succeeded, charge))
     if booked.request_blob is not None:
         batch.unneeded.append(booked.request_blob)
     if booked.place is not None:
@@ -457,6 +461,7 @@ def _write_rest(connection: Connection, batch: Batch) -> None:
         (INSERT_DELIVERY, batch.deliveries),
         (DELIVERY_IS_DUE, batch.deliveries_due),
         (usage_addition(connection.dialect.name), batch.usage.rows()),
+        *(() if batch.labels is None else [batch.labels.addition(connection)]),
     )
     if batch.acts:
         record_acts(connection, batch.acts)

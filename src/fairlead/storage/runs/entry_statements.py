@@ -114,6 +114,7 @@ ROWS: Final = WorkRows(
         runs.c.model_id,
         runs.c.place,
         runs.c.request_blob,
+        runs.c.labels,
         runs.c.charge,
         runs.c.finished_at,
         runs.c.provider,
@@ -384,5 +385,5 @@ def lock_runs(connection: Connection, of_runs: Sequence[OfARun], key_ids: Iterab
     runs = {}
     if unread := sorted(set(run_ids) - ended):
         for row in ROWS.lock(connection, unread):
-            runs[row[0]] = LockedRun(*(*row[:6], BookedRun(*row[6:11]), *row[11:]))
+            runs[row[0]] = LockedRun(*(*row[:6], BookedRun(*row[6:12]), *row[12:]))
     return Found(runs, ended, keys)
