@@ -167,6 +167,9 @@ function EstimateLine({ estimate, price }: { estimate: ReturnType<typeof useEsti
     words = `${dollars(data.amount)}`;
   } else if (data?.min_amount) {
     words = data.min_amount === data.max_amount ? `about ${roundDollars(data.min_amount)}` : `${roundDollars(data.min_amount)} to ${roundDollars(data.max_amount)}`;
+    if (data.typical_amount) {
+      words += `, usually ${roundDollars(data.typical_amount)}`;
+    }
   } else if (error && list) {
     words = list;
   }

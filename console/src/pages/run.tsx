@@ -200,6 +200,8 @@ function modeOf(run: Detail): string {
 const ICONS: Record<string, LucideIcon> = {
   admitted: LogIn,
   hold: Lock,
+  "hold raised": Lock,
+  "hold not raised": Lock,
   "hold released": LockOpen,
   "fields dropped": FilterX,
   claimed: CircleDot,
@@ -220,7 +222,7 @@ const ICONS: Record<string, LucideIcon> = {
   failed: CircleX,
   lost: CircleX,
 };
-const TONES: Record<string, string> = { succeeded: "good", charge: "good", failed: "bad", lost: "bad", fallback: "warn", "call repeated": "warn", postponed: "warn", "provider said": "bad", "provider told the operator": "bad", "fields dropped": "warn", "taken over": "warn" };
+const TONES: Record<string, string> = { succeeded: "good", charge: "good", failed: "bad", lost: "bad", fallback: "warn", "hold not raised": "warn", "call repeated": "warn", postponed: "warn", "provider said": "bad", "provider told the operator": "bad", "fields dropped": "warn", "taken over": "warn" };
 
 /** Everything that happened to a run, in order, each with the time since it was admitted. */
 function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
