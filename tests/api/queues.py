@@ -47,6 +47,19 @@ path = "/brake/{handle}/stop"
 NewClient: TypeAlias = Callable[..., "Client"]
 
 
+_EARLIER_CARDS: Final = (
+    ("fake-cheap", "0.004", ""),
+    ("fake-raised", "0.006", ""),
+    ("fake-by-length", "0.001", 'at_most = "9"\nrequested = { product = ["/seconds"] }\n'),
+)
+
+
+def _card_text(version: str, price: str, more: str) -> str:
+    """A card of the last leg of a model file that is not in force."""
+    head = f'[[legs.rate_cards]]\nversion = "{version}"\neffective = 2019-01-01\n\n'
+    return f'{head}[[legs.rate_cards.components]]\nunit = "run"\nprice = "{price}"\n{more}\n'
+
+
 def fill_queue(catalog: CatalogFolder, url: str) -> None:
     """Write the models with legs, and those that only the tests of the queue speak of."""
     fill_legs(catalog, url)
@@ -61,6 +74,7 @@ def fill_queue(catalog: CatalogFolder, url: str) -> None:
     catalog.add_model("fake/json-1")
     catalog.add_model("fake/metered-1", price="0.005", component=METERED)
     catalog.add_model("fake/free-1", price="0")
+    catalog.add_model("fake/rated-1", tail="".join(_card_text(*card) for card in _EARLIER_CARDS))
 
 
 def copy_catalog(catalog: CatalogFolder, folder: Path) -> CatalogFolder:

@@ -75,6 +75,7 @@ _ROUTES: Final = MappingProxyType(
         "registry acts": ("GET /registry-acts",),
         "runs list": ("GET /runs",),
         "runs refund": ("POST /runs/{run_id}/refund", "POST /refunds"),
+        "runs rerate": ("POST /runs/{run_id}/rerate", "POST /rerates"),
         "runs show": ("GET /runs/{run_id}",),
         "secret list": ("GET /secrets",),
         "secret rotate": ("POST /secrets/rotate",),

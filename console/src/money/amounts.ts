@@ -16,7 +16,7 @@ export function dollarsOf(units: bigint): string {
 }
 
 /** The kinds of ledger entries, in the words of a reader. */
-export const ENTRIES: Readonly<Record<string, string>> = { credit: "Payment", hold: "Hold", raise: "Hold changed", post: "Charge", void: "Hold released", refund: "Refund" };
+export const ENTRIES: Readonly<Record<string, string>> = { credit: "Payment", hold: "Hold", raise: "Hold changed", post: "Charge", void: "Hold released", refund: "Refund", rerate: "Re-rate" };
 
 /** What an entry changes; a dash where it changes nothing. */
 export function change(amount: string): string {

@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import {
-  Ban, CircleCheck, CircleDot, CircleX, CornerDownRight, FilterX, HandCoins, Hourglass, Lock, LockOpen, LogIn, MessageSquareWarning, RefreshCw, Repeat, Send, Square, Undo2, Webhook,
+  Ban, CircleCheck, CircleDot, CircleX, CornerDownRight, FilterX, HandCoins, Hourglass, Lock, LockOpen, LogIn, MessageSquareWarning, RefreshCw, Repeat, Scale, Send, Square, Undo2, Webhook,
   type LucideIcon,
 } from "lucide-react";
 import { useState } from "react";
@@ -217,6 +217,7 @@ const ICONS: Record<string, LucideIcon> = {
   fallback: CornerDownRight,
   charge: HandCoins,
   refund: Undo2,
+  "re-rate": Scale,
   webhook: Webhook,
   succeeded: CircleCheck,
   failed: CircleX,

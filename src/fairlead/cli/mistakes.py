@@ -53,6 +53,7 @@ from fairlead.operations.ledger.budgets import (
     UnknownBudgetError,
 )
 from fairlead.operations.ledger.corrections import NotRefundableError
+from fairlead.operations.ledger.rerates import NotRerateableError
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.server.installation import DataDirectoryError, OldDatabaseError
 from fairlead.server.settings import BadSettingError
@@ -61,8 +62,9 @@ from fairlead.storage.db.migrate import LiveServersError, NewerDatabaseError
 
 _LINES: Final[Mapping[type[Exception], str]] = {
     ArchiveFileError: "{}",
-    CorrectedMeanwhileError: "runs that are being archived were refunded in the last minutes; try again in ten minutes",
+    CorrectedMeanwhileError: "runs that are being archived were just corrected; try again in ten minutes",
     NotRefundableError: "the run cannot be refunded: {}",
+    NotRerateableError: "the run cannot be re-rated: {}",
     ArchiveMismatchError: "{} differs from what was archived; it was not deleted: look at it with `fairlead audit`",
     ArchiveTakenError: "another `fairlead archive` works on this database; try again when it has ended",
     BadArchiveDateError: "{}",

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from fairlead.cli.corrections import refund, rerate
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import (
     json_option,
@@ -15,7 +16,6 @@ from fairlead.cli.output import (
     with_dollars,
     with_times,
 )
-from fairlead.cli.refunds import refund
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.ledger import statements as operations
 from fairlead.server.settings import Settings
@@ -65,10 +65,11 @@ _TRIES: Final = ("at", "number", "status", "milliseconds", "error")
 
 @click.group()
 def runs() -> None:
-    """List runs, state the account of one, and refund them."""
+    """List runs, state the account of one, and correct what they were charged."""
 
 
 runs.add_command(refund)
+runs.add_command(rerate)
 
 
 @runs.command("list")

@@ -23,6 +23,7 @@ from fairlead.api.admin.people.sessions import SessionHandlers
 from fairlead.api.admin.rate_limits import RateLimitHandlers
 from fairlead.api.admin.refunds import RefundHandlers
 from fairlead.api.admin.registry import RegistryHandlers
+from fairlead.api.admin.rerates import RerateHandlers
 from fairlead.api.admin.runs import RunHandlers
 from fairlead.api.admin.upkeep import UpkeepHandlers
 from fairlead.api.admin.workspaces import WorkspaceHandlers
@@ -38,6 +39,7 @@ from fairlead.operations.deployments import Deployments
 from fairlead.operations.file_audits import FileAudits
 from fairlead.operations.ledger.accounts import Accounts
 from fairlead.operations.ledger.corrections import Refunds
+from fairlead.operations.ledger.rerates import Rerates
 from fairlead.operations.outages import AnsweringDatabase
 from fairlead.operations.runs.inspect import RunInspector
 from fairlead.operations.runs.results import Results
@@ -86,8 +88,7 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
         AuditLogHandlers(database),
         RegistryHandlers(database, base.clock),
         RunHandlers(RunInspector(database, runs.canceller, base.authenticator, Results(base.assets.blobs), base.clock)),
-        RefundHandlers(Refunds(database, base.clock)),
-        LedgerHandlers(Accounts(database, base.clock)),
+        *_money(base, database),
         JobHandlers(None if jobs is None else jobs.verbs, base.authenticator),
         DeploymentHandlers(Deployments(database, base.clock, base.observe) if jobs is None else jobs.deployments),
         InstallationHandlers(
@@ -98,6 +99,15 @@ def admin_api(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, sta
         BudgetHandlers(database, base.catalog, runs.posting.channels, base.clock),
     )
     return AdminApi(bind_handlers(handlers), access.authorize, header_names(settings).request_id, base.observe)
+
+
+def _money(base: Base, database: AnsweringDatabase) -> tuple[object, ...]:
+    """What shows the ledger, and corrects what runs were charged."""
+    return (
+        RefundHandlers(Refunds(database, base.clock)),
+        RerateHandlers(Rerates(database, base.clock, lambda: base.catalog.current)),
+        LedgerHandlers(Accounts(database, base.clock)),
+    )
 
 
 def _people(settings: Settings, base: Base, runs: Runs, access: AdminAccess, stack: AsyncExitStack) -> Sequence[object]:

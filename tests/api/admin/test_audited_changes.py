@@ -29,9 +29,11 @@ _MOVING: Final = frozenset({_LOG, "servers", "rate_windows"})
 _ADDRESS: Final = "203.0.113.77"
 _FROM: Final = MappingProxyType({"X-Forwarded-For": _ADDRESS})
 _SECRET: Final = "sk-that-is-never-told-0123456789"
-_ELSEWHERE: Final = frozenset({"cancel_job", "accept_invitation", "show_invitation", "refund_run", "refund_runs"})
+_ELSEWHERE: Final = frozenset(
+    {"cancel_job", "accept_invitation", "show_invitation", "refund_run", "refund_runs", "rerate_run", "rerate_runs"}
+)
 """Needs a server that executes workflows (`tests/api/cloud/test_administered_jobs.py`), is done by who is no operator
-(`test_invitations.py`), changes nothing, or needs runs that were charged (`test_refunds.py`)."""
+(`test_invitations.py`), changes nothing, or needs runs that were charged (`test_refunds.py`, `test_rerates.py`)."""
 
 
 class _Act:

@@ -114,7 +114,7 @@ def test_hold_is_raised_when_the_answer_says_more(
     assert [(leg["provider"], leg["hold"]) for leg in found.legs] == [("plain", 200 * CENT)]
     assert found.run["most"] == 60 * CENT
     told = [one.detail for one in timeline_of(found) if one.kind == "hold raised"]
-    assert told == ["by 1.4 US dollars: the provider tells that more is due than is held"]
+    assert told == ["the provider tells that more is due than is held; the hold changes by 1.4 US dollars"]
 
 
 @pytest.mark.req("X-02")

@@ -57,6 +57,7 @@ from fairlead.operations.ledger.budgets import (
     UnknownBudgetError,
 )
 from fairlead.operations.ledger.corrections import NotRefundableError
+from fairlead.operations.ledger.rerates import NotRerateableError
 from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.operations.partners import UnknownProviderError
 from fairlead.operations.registry.publishing import UnknownEntryError
@@ -133,6 +134,7 @@ _ROWS: Final[Mapping[type[Exception], _Worded]] = MappingProxyType(
             'The mail server has not taken the invitation: {}. Try again, or pass its link on: "by_hand": true.',
         ),
         NotRefundableError: _Worded(409, "conflict", "The run cannot be refunded: {}."),
+        NotRerateableError: _Worded(409, "conflict", "The run cannot be re-rated: {}."),
         NotQueuedError: _Worded(
             409, "conflict", "Only queued runs can be cancelled; this one was called synchronously."
         ),

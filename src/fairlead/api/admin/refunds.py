@@ -32,8 +32,8 @@ class NewRefund(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     is_dry_run: bool = False
 
 
-class NewRefunds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Refunds of the runs of a model that were admitted from a day or time on, and before another one.
+class RunsOfModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The runs of a model that were admitted from a day or time on, and before another one.
 
     They are narrowed by workspace, by the version of the rate card, and by how the runs ended (`outcome`, such as
     completed).
@@ -45,6 +45,15 @@ class NewRefunds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     workspace: Text | None = None
     rate_version: Text | None = None
     outcome: Text | None = None
+
+
+class NewRefunds(RunsOfModel, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Refunds of the runs of a model that were admitted from a day or time on, and before another one.
+
+    They are narrowed by workspace, by the version of the rate card, and by how the runs ended (`outcome`, such as
+    completed).
+    """
+
     reason: Reason
     is_dry_run: bool
 
@@ -103,7 +112,8 @@ class RefundHandlers(msgspec.Struct, frozen=True):
     async def refund_runs(self, request: Request) -> Response:
         """`POST /refunds`: give back what runs of a model were charged, a page of runs at a time."""
         body, after, limit = await read_body(request, NewRefunds), after_of(request, _WHICH), limit_of(request)
-        wanted, order = await self._selection(body), RefundOrder(body.reason)
+        workspace_id = None if body.workspace is None else await find_workspace(self.refunds.database, body.workspace)
+        wanted, order = selection_of(body, workspace_id), RefundOrder(body.reason)
         totals: RefundTotals | None = None
         if body.is_dry_run:
             totals = _totals(await self.refunds.sums(wanted)) if after is None else None
@@ -113,16 +123,17 @@ class RefundHandlers(msgspec.Struct, frozen=True):
         told = page_of([_show(one) for one in page.refunds], _WHICH, page.after)
         return answer({**told, "is_dry_run": body.is_dry_run, "obstacles": page.obstacles, "totals": totals})
 
-    async def _selection(self, body: NewRefunds) -> RunSelection:
-        workspace_id = None if body.workspace is None else await find_workspace(self.refunds.database, body.workspace)
-        return RunSelection(
-            model_id=body.model,
-            since=read_time("from", body.since),
-            until=None if body.until is None else read_time("to", body.until),
-            workspace_id=workspace_id,
-            rate_version=body.rate_version,
-            outcome=body.outcome,
-        )
+
+def selection_of(body: RunsOfModel, workspace_id: str | None) -> RunSelection:
+    """The runs that a body selects, of a workspace or of all; FieldError."""
+    return RunSelection(
+        model_id=body.model,
+        since=read_time("from", body.since),
+        until=None if body.until is None else read_time("to", body.until),
+        workspace_id=workspace_id,
+        rate_version=body.rate_version,
+        outcome=body.outcome,
+    )
 
 
 def _show(one: Refund) -> RefundShown:

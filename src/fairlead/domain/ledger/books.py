@@ -41,6 +41,8 @@ class EntryKind(enum.StrEnum):
     """A run ended without a generation to pay; its hold is released."""
     REFUND = "refund"
     """What a run was charged is given back, in part or whole; once for each run."""
+    RERATE = "rerate"
+    """A run is charged by another rate card: the balance changes by the difference."""
 
 
 TOPPED_UP: Final = "the provider tells that more is due than is held"

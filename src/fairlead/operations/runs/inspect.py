@@ -142,16 +142,19 @@ def _ledger_entry(entry: Mapping[str, object]) -> TimelineEntry:
     match entry["kind"]:
         case EntryKind.HOLD:
             return TimelineEntry(at, "hold", None, f"{as_dollars(held)} US dollars, by {entry['rate_version']}")
-        case EntryKind.RAISE if reason == TOPPED_UP:
-            return TimelineEntry(at, "hold raised", None, f"by {as_dollars(held)} US dollars: {reason}")
         case EntryKind.RAISE:
-            return TimelineEntry(at, "fallback", None, f"{reason}; the hold changes by {as_dollars(held)} US dollars")
+            words = f"{reason}; the hold changes by {as_dollars(held)} US dollars"
+            return TimelineEntry(at, "hold raised" if reason == TOPPED_UP else "fallback", None, words)
         case EntryKind.POST:
             charged = as_dollars(-_time(entry, "balance_change"))
             return TimelineEntry(at, "charge", None, f"{charged} US dollars, by {entry['rate_version']}")
         case EntryKind.REFUND:
             given = as_dollars(_time(entry, "balance_change"))
             return TimelineEntry(at, "refund", None, f"{given} US dollars are given back: {reason}")
+        case EntryKind.RERATE:
+            changed = _time(entry, "balance_change")
+            words = f"{as_dollars(abs(changed))} US dollars {'less' if changed >= 0 else 'more'}"
+            return TimelineEntry(at, "re-rate", None, f"{words}, by {entry['rate_version']}: {reason}")
         case _:
             return TimelineEntry(at, "hold released", None, f"nothing is charged: {reason}")
 

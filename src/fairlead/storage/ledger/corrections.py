@@ -1,13 +1,13 @@
-"""Books refunds of runs.
+"""Books refunds of runs, and what refunds and re-rates (rerates.py) have in common.
 
-A refund is an entry that names its run. In the same transaction it lowers the charge of the run, the usage of the day
-on which the run ended, by its labels too, and what is spent of the budgets whose period has that time: so the books are
-proven as before.
+A correction is an entry that names its run. In the same transaction it changes the charge of the run, the usage of the
+day on which the run ended, by its labels too, and what is spent of the budgets whose period has that time: so the books
+are proven as before.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, exists, func, insert, select, update
@@ -42,7 +42,7 @@ _ARCHIVING: Final = exists().where(
     runs.c.id.between(archives.c.first_run, archives.c.last_run),
     runs.c.finished_at < archives.c.before,
 )
-_FOUND: Final = (
+FOUND: Final = (
     select(
         runs.c.id,
         runs.c.workspace_id,
@@ -63,7 +63,20 @@ _FOUND: Final = (
     .outerjoin(ledger_entries, _REFUND)
     .order_by(runs.c.id)
 )
-_Found = Row[*tuple[object, ...]]
+"""The runs that may be corrected, with their refunds."""
+
+
+class Correction(NamedTuple):
+    """A correction of a run: its row (FOUND), how much its charge is lowered by, and its entry in the ledger.
+
+    `rate_version` is the card that the run is charged by from now on.
+    """
+
+    row: Row[*tuple[object, ...]]
+    amount: int
+    kind: EntryKind
+    phase: int
+    rate_version: str
 
 
 class RefundPage(msgspec.Struct, frozen=True):
@@ -117,7 +130,7 @@ def refund_selected(
     is_dry: bool,
 ) -> RefundPage:
     """Refund up to `limit` runs of a selection, after one of them, in the order of their ids; BalanceBoundError."""
-    unrefunded = select(runs.c.id).where(*_selected(wanted), runs.c.charge > 0, ~exists().where(_REFUND))
+    unrefunded = select(runs.c.id).where(*selected(wanted), runs.c.charge > 0, ~exists().where(_REFUND))
     if after is not None:
         unrefunded = unrefunded.where(runs.c.id > after)
     ids = list(connection.execute(unrefunded.order_by(runs.c.id).limit(limit + 1)).scalars())
@@ -129,7 +142,7 @@ def refund_sums(connection: Connection, wanted: RunSelection) -> RefundSums:
     """What a selection adds up to."""
     is_refunded = ledger_entries.c.id.is_not(None)
     found = select(runs.c.charge, ledger_entries.c.balance_change, is_refunded.label("is_refunded"))
-    each = found.outerjoin(ledger_entries, _REFUND).where(*_selected(wanted)).subquery()
+    each = found.outerjoin(ledger_entries, _REFUND).where(*selected(wanted)).subquery()
     left = each.c.charge > 0, ~each.c.is_refunded
 
     def sums(amount: ColumnElement[int], *conditions: ColumnElement[bool]) -> tuple[int, int]:
@@ -140,7 +153,7 @@ def refund_sums(connection: Connection, wanted: RunSelection) -> RefundSums:
     return RefundSums(*sums(each.c.charge, *left), *sums(each.c.balance_change, each.c.is_refunded))
 
 
-def _selected(wanted: RunSelection) -> list[ColumnElement[bool]]:
+def selected(wanted: RunSelection) -> list[ColumnElement[bool]]:
     """The conditions of a selection; an id begins with the time at which its run was admitted."""
     run = runs.c
     narrowed: list[tuple[ColumnElement[str | None], str | None]] = [
@@ -162,10 +175,10 @@ def _refund(
 ) -> RefundPage:
     """Refund some runs; those that were refunded before are told as they were."""
     if not is_dry:
-        _lock(connection, run_ids)
+        lock_runs(connection, run_ids)
     refunds, booked = [], []
     obstacles: dict[str, Obstacle] = {}
-    for row in connection.execute(_FOUND.where(runs.c.id.in_(run_ids))):
+    for row in connection.execute(FOUND.where(runs.c.id.in_(run_ids))):
         told = Refund(row.id, row.workspace_id, row.workspace, row.refunded or 0, row.charge or 0, now)
         if row.refunded is not None:
             refunds.append(msgspec.structs.replace(told, at=row.refunded_at, is_new=False))
@@ -176,13 +189,13 @@ def _refund(
             obstacles[row.id] = error.obstacle
             continue
         refunds.append(msgspec.structs.replace(told, amount=amount, charge=row.charge - amount))
-        booked.append((row, amount))
+        booked.append(Correction(row, amount, EntryKind.REFUND, REFUND_PHASE, row.rate_version))
     if booked and not is_dry:
-        _book(connection, booked, order.reason, now)
+        book(connection, booked, order.reason, now)
     return RefundPage(refunds, obstacles, None)
 
 
-def _lock(connection: Connection, run_ids: Sequence[str]) -> None:
+def lock_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     """Lock the workspaces of some runs: nothing of theirs begins or ends until this transaction has ended."""
     lock_corrections(connection)
     of_runs = select(runs.c.workspace_id).where(runs.c.id.in_(run_ids))
@@ -190,14 +203,14 @@ def _lock(connection: Connection, run_ids: Sequence[str]) -> None:
     connection.execute(locked.with_for_update()).all()
 
 
-def _book(connection: Connection, booked: Sequence[tuple[_Found, int]], reason: str, now: int) -> None:
-    """Write refunds; what several of them change is written once."""
+def book(connection: Connection, booked: Sequence[Correction], reason: str, now: int) -> None:
+    """Write corrections of locked runs; what several of them change is written once. BalanceBoundError."""
     balances: dict[str, int] = defaultdict(int)
     used: dict[tuple[str, str, str, str], int] = defaultdict(int)
     spent: dict[tuple[str, int], int] = defaultdict(int)
     labelled = LabelBook()
     entries: list[dict[str, object]] = []
-    for row, amount in booked:
+    for row, amount, kind, phase, rate_version in booked:
         labelled.note(row.workspace_id, row.labels, row.finished_at, UsageSums(charge=-amount))
         day, minute = day_of(row.finished_at).isoformat(), row.finished_at // MINUTE_MS
         balances[row.workspace_id] += amount
@@ -208,16 +221,17 @@ def _book(connection: Connection, booked: Sequence[tuple[_Found, int]], reason: 
             {
                 "workspace_id": row.workspace_id,
                 "run_id": row.id,
-                "phase": REFUND_PHASE,
-                "kind": EntryKind.REFUND.value,
+                "phase": phase,
+                "kind": kind.value,
                 "balance_change": amount,
                 "held_change": 0,
                 "reason": reason,
-                "rate_version": row.rate_version,
+                "rate_version": rate_version,
                 "created_at": now,
             }
         )
-        connection.execute(update(runs).where(runs.c.id == row.id).values(charge=runs.c.charge - amount))
+        charged = {"charge": runs.c.charge - amount, "rate_version": rate_version}
+        connection.execute(update(runs).where(runs.c.id == row.id).values(charged))
     connection.execute(insert(ledger_entries), entries)
     _raise_balances(connection, balances)
     _lower_sums(connection, used, spent)
