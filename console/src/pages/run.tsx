@@ -17,6 +17,7 @@ import { readResult, resultOf } from "../results/extract";
 import { MediaView } from "../results/media-view";
 import { ResultView } from "../results/result-view";
 import { RefundForm } from "../money/refund-form";
+import { RerateForm } from "../money/rerate-form";
 import "../styles/run.css";
 
 type Detail = components["schemas"]["RunDetailShown"];
@@ -25,6 +26,7 @@ type TimelineEntry = components["schemas"]["TimelineEntryShown"];
 export function RunPage({ params }: { params: { id: string } }) {
   const { mayRun, isOperator } = useMe();
   const [isRefunding, setRefunding] = useState(false);
+  const [isRerating, setRerating] = useState(false);
   const { tell, tellFault } = useToasts();
   const run = useQuery({
     queryKey: ["run", params.id],
@@ -54,6 +56,11 @@ export function RunPage({ params }: { params: { id: string } }) {
                 Refund
               </Button>
             )}
+            {run.data?.state === "succeeded" && !run.data.is_byok && isOperator && (
+              <Button icon={Scale} onClick={() => setRerating(true)}>
+                Re-rate
+              </Button>
+            )}
             {isLive && run.data?.is_queued && mayRun && (
               <Button look="danger" icon={Square} isBusy={cancel.isPending} onClick={() => cancel.mutate()}>
                 Cancel
@@ -65,6 +72,7 @@ export function RunPage({ params }: { params: { id: string } }) {
         <code>{params.id}</code>
       </PageHead>
       {isRefunding && run.data && <RefundForm run={run.data} onClose={() => setRefunding(false)} onDone={() => run.refetch()} />}
+      {isRerating && run.data && <RerateForm run={run.data} onClose={() => setRerating(false)} onDone={() => run.refetch()} />}
       <Loaded query={run}>{(found) => <RunInFull run={found} />}</Loaded>
     </>
   );
