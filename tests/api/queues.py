@@ -72,7 +72,8 @@ def fill_queue(catalog: CatalogFolder, url: str) -> None:
     catalog.add_model("lockbox/json-1", provider="lockbox")
     catalog.add_model(TIRED, provider="tired")
     catalog.add_model("fake/json-1")
-    catalog.add_model("fake/metered-1", price="0.005", component=METERED)
+    tail = _card_text("fake-cheap", "0.002", METERED)
+    catalog.add_model("fake/metered-1", price="0.005", component=METERED, tail=tail)
     catalog.add_model("fake/free-1", price="0")
     catalog.add_model("fake/rated-1", tail="".join(_card_text(*card) for card in _EARLIER_CARDS))
 

@@ -12,14 +12,17 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from msgspec.structs import asdict
 
 from cases import for_each
 from catalog_samples import Sample, asked_for, is_within, samples, shipped_catalog, shipped_providers
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.ledger.estimates import Source, estimate
 from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.ledger.price_facts import FACTS_MAX, price_again
 from fairlead.domain.ledger.quantities import Pricing, Reading
 from fairlead.domain.ledger.rates import Component, Report, charge, quantity_asked, quote
+from fairlead.domain.pointers import Captured, capture
 from fairlead.domain.runs.outcomes import Completed
 from providers.test_catalog_recordings import RECORDINGS, read
 
@@ -71,6 +74,20 @@ def test_charge_of_a_recorded_answer_is_within_every_estimate() -> None:
         if not is_within(told, due.amount):
             outside.append((sample.id, leg.provider, name, told, due.amount))
     assert outside == []
+
+
+@pytest.mark.req("M-07")
+def test_recorded_answer_is_priced_again_alike() -> None:
+    """What is kept of a run comes to its charge, by every card that an answer is recorded for."""
+    wrong = []
+    for name, sample, leg, answer in _answered_samples():
+        card, asked = leg.rate_cards[-1], asked_for(sample)
+        report = Report(answer.answer, answer.headers, answer.told)
+        kept = capture(card.captures, {**asdict(asked), **asdict(report)}, FACTS_MAX)
+        due = charge(quote(card, asked), report).amount
+        if kept is None or price_again(msgspec.json.decode(kept, type=Captured), card) != due:
+            wrong.append((sample.id, leg.provider, name, kept))
+    assert wrong == []
 
 
 def _answered_samples() -> Iterator[tuple[str, Sample, Leg, Completed]]:

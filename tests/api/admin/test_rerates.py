@@ -7,6 +7,7 @@ import pytest
 from api.admin.members import Person, refusal_of
 from api.admin.test_runs import caller, invite
 from api.queues import Client, NewClient
+from fake_partner import FakePartner, reply
 from servers import Server
 
 pytestmark = pytest.mark.req("M-07", "A-01")
@@ -85,6 +86,18 @@ def test_run_costs_more_only_where_that_is_allowed(client: Client, chief: Person
     assert chief.ask("POST", path, {**raised, "may_raise": True}).json()["charge"] == "0.006"
     (told, _) = [one for one in reversed(chief.get(f"/runs/{run_id}")["timeline"]) if one["kind"] == "re-rate"]
     assert told["detail"] == "0.002 US dollars more, by fake-raised: list price"
+
+
+def test_what_the_provider_reported_is_priced_again(client: Client, chief: Person, partner: FakePartner) -> None:
+    """Of a synchronous and of a queued run, neither of whose bodies and answers is kept."""
+    partner.script("/json", reply(200, b'{"usage":{"units":3}}'))
+    metered = "fake/metered-1"
+    synchronous = client.run(metered, {"units": 5}).headers["x-service-request-id"]
+    queued = client.queue(metered, {"units": 5})
+    client.wait_for_completion(queued, metered)
+    for run_id in (synchronous, queued):
+        told = chief.ask("POST", f"/runs/{run_id}/rerate", {"reason": "list price", "to_version": "fake-cheap"}).json()
+        assert (told["before"], told["charge"]) == ("0.015", "0.006")
 
 
 def test_runs_of_a_model_are_rerated_in_pages(new_client: NewClient, chief: Person) -> None:
