@@ -370,6 +370,12 @@ def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
     assert changed.output == f"The budget {id_} is 30 dollars (day).\n"
     (row,) = [row for row in document(ran("budgets", "list", "lab", "--json")) if row["id"] == id_]
     assert (row["limit"], row["period"], row["thresholds"], row["is_enforced"]) == ("30", "day", [], False)
+    weekly = "--period", "week", "--time-zone", "Asia/Kolkata", "--reset-time", "06:00", "--reset-weekday", "friday"
+    changed = ran("budgets", "set", "lab", id_, *weekly)
+    assert changed.output == f"The budget {id_} is 30 dollars (week from Friday 06:00 Asia/Kolkata).\n"
+    (row,) = [row for row in document(ran("budgets", "list", "lab", "--json")) if row["id"] == id_]
+    assert (row["time_zone"], row["reset_time"], row["reset_weekday"]) == ("Asia/Kolkata", "06:00", "friday")
+    assert row["resets_at"].endswith("T00:30:00.000Z")
     until = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=2)
     added = ran("budgets", "add", "lab", id_, "12.5", "--until", until.isoformat(), "--reason", "the fair")
     assert added.output.startswith(f"The budget {id_} is 42.5 dollars now, with the addition ")
@@ -394,6 +400,9 @@ def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
         (("create", "lab", "5", "--key", "one", "--team", "two"), "give one of"),
         (("create", "lab", "5", "--thresholds", "0"), "from 1 to 1000 percent"),
         (("create", "lab", "5", "--thresholds", "half"), "must be whole numbers"),
+        (("create", "lab", "5", "--time-zone", "Europe/Wien"), "did you mean Europe/Vienna"),
+        (("create", "lab", "5", "--reset-time", "6am"), "written as 06:30"),
+        (("create", "lab", "5", "--reset-weekday", "friday"), "Only a budget of a week"),
         (("set", "lab", "nothing", "--limit", "5"), "has no budget with the id nothing"),
         (("add", "lab", "nothing", "5", "--until", "Christmas", "--reason", "x"), "--until must be a date"),
         (("add", "lab", "nothing", "5", "--until", "2026-01-01", "--reason", "x"), "ends later than now"),

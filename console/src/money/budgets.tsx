@@ -23,6 +23,9 @@ const SCOPES: readonly (readonly [Scope, string])[] = [
   ["model", "One model"],
 ];
 const PERIODS: readonly Period[] = ["day", "week", "month", "total"];
+type Weekday = NonNullable<NewBudget["reset_weekday"]>;
+const WEEKDAYS: readonly Weekday[] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+const TIME_ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone").filter((one) => one !== "UTC")];
 
 /** Limits of spend, and how much of each is used. */
 export function Budgets() {
@@ -72,6 +75,7 @@ export function Budgets() {
                       <strong>{roundDollars(one.spent)}</strong> of {dollars(one.limit_in_force)} {one.period === "total" ? "in total" : one.period === "day" ? "today" : `this ${one.period}`}
                       {Number(one.held) > 0 && `, ${roundDollars(one.held)} held`}
                     </p>
+                    {one.resets_at && <p className="small soft">Begins again {resetOf(one)}: next on {dateTime(one.resets_at)}.</p>}
                     {one.additions.map((addition) => (
                       <div className="row spread single" key={addition.id}>
                         <p className="small">
@@ -160,6 +164,12 @@ function titleOf({ scope, subject }: Pick<Budget, "scope" | "subject">, keys: re
   return `${words(scope)} ${key ? key.label || key.hint : (subject ?? "")}`;
 }
 
+/** When each period of a budget begins, as in `every Monday at 06:00 Europe/Vienna`. */
+function resetOf({ period, time_zone, reset_time, reset_weekday }: Budget): string {
+  const day = period === "week" ? `every ${words(reset_weekday ?? "monday")}` : period === "month" ? "on the first day of a month" : "every day";
+  return `${day} at ${reset_time} ${time_zone}`;
+}
+
 function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () => void; onDone: () => Promise<unknown> }) {
   const { workspace } = useMe();
   const keys = useKeys();
@@ -167,13 +177,18 @@ function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () 
   const [subject, setSubject] = useState(budget?.subject ?? "");
   const [limit, setLimit] = useState(budget?.limit ?? "");
   const [period, setPeriod] = useState<Period>((budget?.period as Period) ?? "month");
+  const [timeZone, setTimeZone] = useState(budget?.time_zone ?? "UTC");
+  const [resetTime, setResetTime] = useState(budget?.reset_time ?? "00:00");
+  const [resetWeekday, setResetWeekday] = useState<Weekday>((budget?.reset_weekday as Weekday) ?? "monday");
   const [thresholds, setThresholds] = useState((budget?.thresholds ?? [50, 80, 100]).join(", "));
   const [isEnforced, setEnforced] = useState(budget?.is_enforced ?? true);
   const shares = thresholds.split(/[,\s]+/).filter(Boolean).map(Number);
   return (
-    <FormDialog title={budget ? `Change the budget: ${titleOf(budget, keys)}` : "Set a budget"} action={budget ? "Change" : "Set the budget"} onClose={onClose} fields={["scope", "subject", "limit", "period", "thresholds"]}
+    <FormDialog title={budget ? `Change the budget: ${titleOf(budget, keys)}` : "Set a budget"} action={budget ? "Change" : "Set the budget"} onClose={onClose} fields={["scope", "subject", "limit", "period", "time_zone", "reset_time", "reset_weekday", "thresholds"]}
       onSubmit={async () => {
-        const body = { limit, period, thresholds: shares, is_enforced: isEnforced };
+        const isEndless = period === "total";
+        const reset = { time_zone: isEndless ? null : timeZone, reset_time: isEndless ? null : resetTime, reset_weekday: period === "week" ? resetWeekday : null };
+        const body = { limit, period, thresholds: shares, is_enforced: isEnforced, ...reset };
         if (budget) {
           await api.PATCH("/api/admin/v1/workspaces/{workspace}/budgets/{budget_id}", { params: { path: { workspace, budget_id: budget.id } }, body });
         } else {
@@ -227,6 +242,24 @@ function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () 
               </select>
             )}
           </Field>
+          {period === "week" && (
+            <Field label="Begins on" fault={faults.reset_weekday}>
+              {(control) => (
+                <select {...control} className="input" value={resetWeekday} onChange={(event) => setResetWeekday(event.target.value as Weekday)}>
+                  {WEEKDAYS.map((one) => (
+                    <option key={one} value={one}>{words(one)}</option>
+                  ))}
+                </select>
+              )}
+            </Field>
+          )}
+          {period !== "total" && (
+            <>
+              <Field label="Begins at" fault={faults.reset_time}>{(control) => <input {...control} {...textInput({ value: resetTime, onChange: setResetTime })} type="time" />}</Field>
+              <Field label="Time zone" hint="By whose clocks, such as Europe/Vienna." fault={faults.time_zone}>{(control) => <input {...control} {...textInput({ value: timeZone, onChange: setTimeZone })} list="time-zones" />}</Field>
+              <datalist id="time-zones">{TIME_ZONES.map((one) => <option key={one} value={one} />)}</datalist>
+            </>
+          )}
           <Field label="Alert at these percentages" fault={faults.thresholds}>{(control) => <input {...control} {...textInput({ value: thresholds, onChange: setThresholds })} />}</Field>
           <label className="check">
             <input type="checkbox" checked={isEnforced} onChange={(event) => setEnforced(event.target.checked)} /> Refuse runs beyond the budget

@@ -11,6 +11,7 @@ from fairlead.domain.declarations import BadFileError
 from fairlead.domain.ledger.budgets import NoBudgetError
 from fairlead.domain.ledger.money import NotAnAmountError
 from fairlead.domain.ledger.usage import BadUsageQueryError
+from fairlead.domain.time_zones import NotATimeOfDayError
 from fairlead.observing.traces import TracesUnavailableError
 from fairlead.operations.accounts.invitations import (
     NotMailedError,
@@ -97,6 +98,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     NameTakenError: "a workspace named {} exists already",
     NoBudgetError: "this key has no budget yet; give --budget as well",
     NotADateError: "{}",
+    NotATimeOfDayError: "{}",
     NotAnAmountError: "{}",
     OldDatabaseError: "{}",
     TooManyAdditionsError: "{} additions to the budget are in force, as many as it may have; withdraw some first",

@@ -1,5 +1,7 @@
 """Budgets, alert channels and alerts over HTTP: who may, what is answered, and what it does (A-03)."""
 
+import datetime
+
 import pytest
 
 from api.admin.conftest import NewPerson
@@ -49,11 +51,34 @@ def test_owner_makes_changes_and_deletes_a_budget(owner: Person, workspace: str,
         ({"scope": "workspace", "limit": "1", "thresholds": [0]}, "thresholds[0]"),
         ({"scope": "galaxy", "limit": "1"}, "scope"),
         ({"limit": "1"}, "scope"),
+        ({"scope": "workspace", "limit": "1", "time_zone": "Europe/Wien"}, "time_zone"),
+        ({"scope": "workspace", "limit": "1", "reset_time": "24:00"}, "reset_time"),
+        ({"scope": "workspace", "limit": "1", "reset_weekday": "monday"}, "reset_weekday"),
+        ({"scope": "workspace", "limit": "1", "period": "week", "reset_weekday": "someday"}, "reset_weekday"),
+        ({"scope": "workspace", "limit": "1", "period": "total", "time_zone": "UTC"}, "period"),
     ],
 )
 def test_bad_field_of_a_budget_is_named(owner: Person, workspace: str, body: dict[str, object], field: str) -> None:
     """The field that is wrong is in the answer, and nothing is made."""
     assert refusal_of(owner.ask("POST", f"/workspaces/{workspace}/budgets", body)) == (422, "invalid_input", field)
+
+
+@pytest.mark.req("M-07")
+def test_owner_says_when_a_period_begins(owner: Person, workspace: str) -> None:
+    """By the clocks of a zone; what is of no use for another period is forgotten."""
+    path = f"/workspaces/{workspace}/budgets"
+    body = {"scope": "workspace", "limit": "1", "period": "week", "time_zone": "Asia/Kolkata", "reset_time": "06:00"}
+    budget = owner.ask("POST", path, {**body, "reset_weekday": "friday"}).json()
+    names = "time_zone", "reset_time", "reset_weekday"
+    assert [budget[name] for name in names] == ["Asia/Kolkata", "06:00", "friday"]
+    assert datetime.date.fromisoformat(budget["since"]).strftime("%A") == "Friday"
+    assert budget["resets_at"].endswith("T00:30:00.000Z")
+    changed = owner.ask("PATCH", f"{path}/{budget['id']}", {"period": "day", "reset_time": "00:30"}).json()
+    assert [changed[name] for name in names] == ["Asia/Kolkata", "00:30", None]
+    refused = owner.ask("PATCH", f"{path}/{budget['id']}", {"reset_weekday": "monday"})
+    assert refusal_of(refused) == (422, "invalid_input", "reset_weekday")
+    total = owner.ask("PATCH", f"{path}/{budget['id']}", {"period": "total"}).json()
+    assert [total[name] for name in (*names, "resets_at")] == ["UTC", "00:00", None, None]
 
 
 def test_owner_adds_to_a_budget_until_a_day(owner: Person, workspace: str, operator: Person) -> None:

@@ -38,6 +38,7 @@ from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.ledger.alerts import message_of_alert
 from fairlead.domain.ledger.budgets import Budget, BudgetScope, additions_in_force
 from fairlead.domain.ledger.money import NotAnAmountError, as_dollars, from_dollars
+from fairlead.domain.time_zones import NotATimeOfDayError, minute_text, read_minute
 from fairlead.operations.catalog import CatalogKeeper, check_models
 from fairlead.operations.ledger import budgets as operations
 from fairlead.operations.ledger.alerts import AlertChannels, Channel, ToldAlert
@@ -70,7 +71,10 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
     async def create_budget(self, request: Request) -> Response:
         """`POST /workspaces/{workspace}/budgets`: a budget, which begins with what its period has cost so far."""
         body, workspace = await read_body(request, NewBudget), workspace_of(request)
-        budget = Budget(_amount("limit", body.limit), body.period)
+        terms = BudgetChanges(
+            time_zone=body.time_zone, reset_minute=_minute(body.reset_time), reset_weekday=body.reset_weekday
+        )
+        budget = terms.of(Budget(_amount("limit", body.limit), body.period))
         draft = BudgetDraft(body.scope, body.subject or "", budget, body.thresholds, body.is_enforced)
         if body.scope is BudgetScope.MODEL and is_model_id(draft.subject):
             today = self.catalog.today()
@@ -82,7 +86,9 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
         """`PATCH /workspaces/{workspace}/budgets/{budget_id}`: other figures; runs that were admitted go on."""
         body, workspace = await read_body(request, BudgetChange), workspace_of(request)
         limit = None if body.limit is None else _amount("limit", body.limit)
-        changes = BudgetChanges(limit, body.period, body.thresholds, body.is_enforced)
+        minute = _minute(body.reset_time)
+        reset = body.time_zone, minute, body.reset_weekday
+        changes = BudgetChanges(limit, body.period, body.thresholds, body.is_enforced, *reset)
         budget_id = request.path_params["budget_id"]
         changed = await operations.change_budget(
             self.database, workspace.id, budget_id, changes, actor_of(request), self.clock
@@ -162,7 +168,11 @@ class BudgetHandlers(msgspec.Struct, frozen=True):
             "scope": one.scope.value,
             "subject": one.subject or None,
             "period": one.budget.period.value,
+            "time_zone": one.budget.reset.time_zone,
+            "reset_time": minute_text(one.budget.reset.minute),
+            "reset_weekday": one.budget.weekday,
             "since": one.since,
+            "resets_at": None if one.resets_at is None else as_time(one.resets_at),
             "limit": as_dollars(one.budget.limit),
             "limit_in_force": as_dollars(one.limit_at(now)),
             "spent": as_dollars(one.spent),
@@ -179,6 +189,13 @@ def _amount(name: str, text: str) -> int:
         return from_dollars(text)
     except NotAnAmountError as error:
         raise FieldError(name, f"{error}.") from error
+
+
+def _minute(text: str | None) -> int | None:
+    try:
+        return None if text is None else read_minute(text)
+    except NotATimeOfDayError as error:
+        raise FieldError("reset_time", str(error)) from error
 
 
 def _shown_channel(one: Channel) -> ChannelShown:

@@ -15,7 +15,9 @@ from fairlead.domain.ledger.budgets import (
     THRESHOLDS_MAX,
     BudgetPeriod,
     BudgetScope,
+    Weekday,
 )
+from fairlead.domain.time_zones import NAME_CHARACTERS_MAX
 from fairlead.operations.accounts.rate_limits import PER_MINUTE_MAX
 
 Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PERCENT_MAX)]
@@ -23,6 +25,11 @@ Subject: TypeAlias = Annotated[str, msgspec.Meta(max_length=193)]
 Target: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TARGET_CHARACTERS_MAX)]
 ScopeName: TypeAlias = Literal["workspace", "team", "key", "model"]
 PeriodName: TypeAlias = Literal["day", "week", "month", "total"]
+WeekdayName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [day.value for day in Weekday]})]
+ZoneName: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX, examples=["Europe/Vienna"])]
+TimeOfDay: TypeAlias = Annotated[
+    str, msgspec.Meta(extra_json_schema={"pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}, examples=["06:00"])
+]
 KindName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in ChannelKind]})]
 ReasonName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [kind.value for kind in AlertKind]})]
 
@@ -39,16 +46,22 @@ class AdditionShown(TypedDict):
 
 
 class BudgetShown(TypedDict):
-    """A budget as it is now: `spent` in the period that began at `since`, `held` for runs under way.
+    """A budget as it is now: `spent` in the period that began on the day `since`, `held` for runs under way.
 
-    `limit_in_force` is the limit with the `additions`, which are those that have not ended.
+    Its periods begin at `reset_time` in its `time_zone`, of which `since` is a day too; those of a week do so on
+    `reset_weekday`, which is null for others. The next begins at `resets_at`, null for never. `limit_in_force` is the
+    limit with the `additions`, which are those that have not ended.
     """
 
     id: Uuid
     scope: ScopeName
     subject: str | None
     period: PeriodName
+    time_zone: ZoneName
+    reset_time: TimeOfDay
+    reset_weekday: WeekdayName | None
     since: Day
+    resets_at: Time | None
     limit: Dollars
     limit_in_force: Dollars
     spent: Dollars
@@ -60,7 +73,10 @@ class BudgetShown(TypedDict):
 
 
 class NewBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A budget to be made; `subject` is a team, the id of a key or of a model, and absent for the workspace."""
+    """A budget to be made; `subject` is a team, the id of a key or of a model, and absent for the workspace.
+
+    Without other terms its periods begin at 00:00 in UTC, and those of a week on Monday.
+    """
 
     scope: BudgetScope
     limit: Dollars
@@ -68,6 +84,9 @@ class NewBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     subject: Subject | None = None
     thresholds: Annotated[tuple[Percent, ...], msgspec.Meta(max_length=THRESHOLDS_MAX)] = THRESHOLDS
     is_enforced: bool = True
+    time_zone: ZoneName | None = None
+    reset_time: TimeOfDay | None = None
+    reset_weekday: Weekday | None = None
 
 
 class BudgetChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,6 +96,9 @@ class BudgetChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     period: BudgetPeriod | None = None
     thresholds: Annotated[tuple[Percent, ...], msgspec.Meta(max_length=THRESHOLDS_MAX)] | None = None
     is_enforced: bool | None = None
+    time_zone: ZoneName | None = None
+    reset_time: TimeOfDay | None = None
+    reset_weekday: Weekday | None = None
 
 
 class NewAddition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,6 +1,7 @@
 """`fairlead budgets`: what workspaces, teams, keys and models may cost."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypedDict
 
 import click
 import msgspec
@@ -11,8 +12,9 @@ from fairlead.cli.output import json_option, print_result, print_rows, with_doll
 from fairlead.clock import Clock
 from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.days import DAY_MS, read_date, start_of
-from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope, additions_in_force
+from fairlead.domain.ledger.budgets import THRESHOLDS, Budget, BudgetPeriod, BudgetScope, Weekday, additions_in_force
 from fairlead.domain.ledger.money import as_dollars, from_dollars
+from fairlead.domain.time_zones import minute_text, read_minute
 from fairlead.operations.accounts.audit_log import shell_actor
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.ledger import budgets as operations
@@ -21,11 +23,28 @@ from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 
 _COLUMNS: Final = (
-    "id", "scope", "subject", "period", "limit", "added", "spent", "held", "thresholds", "is_enforced", "created_at",
+    "id", "scope", "subject", "period", "limit", "added", "spent", "held", "resets_at", "thresholds", "is_enforced",
+    "created_at",
 )  # fmt: skip
 _MONEY: Final = ("limit", "added", "spent", "held")
 _PERIODS: Final = [period.value for period in BudgetPeriod]
+_WEEKDAYS: Final = [weekday.value for weekday in Weekday]
 _LISTED_MAX: Final = 10_000
+
+
+def _reset_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say when periods begin."""
+    for option in (
+        click.option(
+            "--reset-weekday",
+            type=click.Choice(_WEEKDAYS),
+            help="The day on which a week begins.",
+        ),
+        click.option("--reset-time", metavar="HH:MM", help="The time of day at which a period begins."),
+        click.option("--time-zone", metavar="NAME", help="By whose clocks, such as Europe/Vienna."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -39,7 +58,8 @@ def budgets() -> None:
 @click.option("--team", help="Of the keys of this team, instead of the whole workspace.")
 @click.option("--key", metavar="ID", help="Of one key.")
 @click.option("--model", metavar="ID", help="Of the runs of one model.")
-@click.option("--period", type=click.Choice(_PERIODS), default="month", help="When it is whole again, in UTC.")
+@click.option("--period", type=click.Choice(_PERIODS), default="month", help="When it is whole again.")
+@_reset_options
 @click.option("--thresholds", default="50,80,100", help="The percentages at which alerts are sent; empty for none.")
 @click.option("--only-tell", is_flag=True, help="Let runs go on past it.")
 @settings_option
@@ -51,6 +71,9 @@ def create(
     key: str | None,
     model: str | None,
     period: str,
+    time_zone: str | None,
+    reset_time: str | None,
+    reset_weekday: str | None,
     thresholds: str,
     only_tell: bool,
     settings: Settings,
@@ -62,7 +85,8 @@ def create(
     if len(named) > 1:
         raise click.UsageError("give one of --team, --key and --model")
     scope, subject = named[0] if named else (BudgetScope.WORKSPACE, "")
-    budget = Budget(from_dollars(limit), BudgetPeriod(period))
+    terms = BudgetChanges(**_reset(time_zone, reset_time, reset_weekday))
+    budget = terms.of(Budget(from_dollars(limit), BudgetPeriod(period)))
     draft = BudgetDraft(scope, subject, budget, _percents(thresholds), not only_tell)
 
     async def work(database: Database) -> BudgetRecord:
@@ -73,7 +97,7 @@ def create(
 
     made = in_database(settings, work)
     whose = f"the {scope.value} {subject}" if subject else workspace
-    sentence = f"The budget {made.id} of {whose} is {as_dollars(made.budget.limit)} dollars ({period})."
+    sentence = f"The budget {made.id} of {whose} is {as_dollars(made.budget.limit)} dollars ({budget.period_text})."
     print_result(_row(made), sentence, as_json=as_json)
 
 
@@ -96,7 +120,8 @@ def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
 @click.argument("workspace")
 @click.argument("budget_id", metavar="BUDGET")
 @click.option("--limit", metavar="DOLLARS", help="What may be spent in a period.")
-@click.option("--period", type=click.Choice(_PERIODS), help="When it is whole again, in UTC.")
+@click.option("--period", type=click.Choice(_PERIODS), help="When it is whole again.")
+@_reset_options
 @click.option("--thresholds", help="The percentages at which alerts are sent; empty for none.")
 @click.option("--enforce/--only-tell", "is_enforced", default=None, help="Whether runs past it are refused.")
 @settings_option
@@ -105,6 +130,9 @@ def set_command(
     budget_id: str,
     limit: str | None,
     period: str | None,
+    time_zone: str | None,
+    reset_time: str | None,
+    reset_weekday: str | None,
     thresholds: str | None,
     is_enforced: bool | None,
     settings: Settings,
@@ -115,6 +143,7 @@ def set_command(
         period=None if period is None else BudgetPeriod(period),
         thresholds=None if thresholds is None else _percents(thresholds),
         is_enforced=is_enforced,
+        **_reset(time_zone, reset_time, reset_weekday),
     )
 
     async def work(database: Database) -> BudgetRecord:
@@ -122,7 +151,7 @@ def set_command(
         return await operations.change_budget(database, workspace_id, budget_id, changes, shell_actor(), Clock())
 
     changed = in_database(settings, work).budget
-    click.echo(f"The budget {budget_id} is {as_dollars(changed.limit)} dollars ({changed.period}).")
+    click.echo(f"The budget {budget_id} is {as_dollars(changed.limit)} dollars ({changed.period_text}).")
 
 
 @budgets.command()
@@ -183,6 +212,10 @@ def _row(one: BudgetRecord) -> dict[str, object]:
         "scope": one.scope.value,
         "subject": one.subject or None,
         "period": one.budget.period.value,
+        "time_zone": one.budget.reset.time_zone,
+        "reset_time": minute_text(one.budget.reset.minute),
+        "reset_weekday": one.budget.weekday,
+        "resets_at": one.resets_at,
         "limit": one.budget.limit,
         "added": one.limit_at(now) - one.budget.limit,
         "spent": one.spent,
@@ -195,7 +228,18 @@ def _row(one: BudgetRecord) -> dict[str, object]:
         ],
         "created_at": one.created_at,
     }
-    return with_times(with_dollars(row, *_MONEY), "created_at")
+    return with_times(with_dollars(row, *_MONEY), "created_at", "resets_at")
+
+
+class _Reset(TypedDict):
+    time_zone: str | None
+    reset_minute: int | None
+    reset_weekday: Weekday | None
+
+
+def _reset(time_zone: str | None, time: str | None, weekday: str | None) -> _Reset:
+    minute = None if time is None else read_minute(time)
+    return _Reset(time_zone=time_zone, reset_minute=minute, reset_weekday=None if weekday is None else Weekday(weekday))
 
 
 def _percents(text: str) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from fairlead.domain.time_zones import (
     UTC,
     date_in,
     is_time_zone,
+    minute_text,
     moment_of,
     similar_time_zones,
 )
@@ -86,6 +87,19 @@ class Budget(msgspec.Struct, frozen=True):
     limit: int
     period: BudgetPeriod
     reset: BudgetReset = BudgetReset()
+
+    @property
+    def weekday(self) -> str | None:
+        """The day of the week on which its periods begin; None where they are no weeks."""
+        return self.reset.weekday.value if self.period is BudgetPeriod.WEEK else None
+
+    @property
+    def period_text(self) -> str:
+        """Its period, and when that begins unless at midnight in UTC, as `week from Monday 06:00 Europe/Vienna`."""
+        if self.reset == BudgetReset():
+            return self.period.value
+        weekday = "" if self.weekday is None else f"{self.weekday.capitalize()} "
+        return f"{self.period.value} from {weekday}{minute_text(self.reset.minute)} {self.reset.time_zone}"
 
 
 class PeriodStart(NamedTuple):
