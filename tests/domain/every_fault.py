@@ -23,7 +23,7 @@ EVERY: Final[tuple[Fault, ...]] = (
     faults.ProviderError("It fell over.", Upstream(500)),
     faults.ProviderTimeout(Upstream(504)),
     faults.InsufficientCredits(5, 10),
-    faults.BudgetExceeded(10, "month", 5, 3, 4),
+    faults.BudgetExceeded(10, "month", 5, 3, 4, resets_at=1_796_014_800_000, time_zone="Europe/Vienna"),
     faults.ModelNotFound("acme/x", ("acme/y", "acme/z"), "2026-01-01", "acme/y", "no such thing"),
     faults.Unauthorized("Send a key."),
     faults.Forbidden("Not this one."),

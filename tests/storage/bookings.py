@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 from databases import SET_CLOCK
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.ledger.books import UNLIMITED
+from fairlead.domain.ledger.budgets import BudgetPeriod, BudgetReset, next_reset
 from fairlead.domain.runs.entries import (
     Acceptance,
     Admission,
@@ -94,6 +95,11 @@ def redirection(run_id: str = "run-1", hold: int = 150, **changes: Any) -> Redir
         "workspace_id": LAB, "attempt": 1, "provider": "fal", "rate_version": "f1", "at": NOW + 3,
     }  # fmt: skip
     return Redirection(**{"run_id": run_id, "hold": hold, **usual, **changes})
+
+
+def resets_at(period: str = "month", at: int = NOW) -> int | None:
+    """Return when a budget of a period begins again after a time, in UTC."""
+    return next_reset(BudgetPeriod(period), BudgetReset(), at)
 
 
 _TIMES: Final = ("at", "created_at", "finished_at")

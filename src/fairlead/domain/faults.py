@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeGuard, get_args
 
 import msgspec
 
+from fairlead.domain.time_zones import UTC
+
 REFUSAL_SUBJECTS: Final = frozenset(
     {"input", "output"}
     | {f"{side}_{kind}" for side in ("input", "output") for kind in ("text", "image", "video", "audio")}
@@ -104,6 +106,7 @@ class BudgetExceeded(msgspec.Struct, frozen=True):
     """A budget does not cover the run in its period (`day`, `week`, `month` or `total`); amounts in 10^-8 dollars.
 
     `scope` says whose budget: of the workspace, of a team, of the API key or of a model; `subject` which team or model.
+    Its next period begins at `resets_at` (ms since 1970), None for never.
     """
 
     limit: int
@@ -113,6 +116,8 @@ class BudgetExceeded(msgspec.Struct, frozen=True):
     needed: int
     scope: str = "key"
     subject: str = ""
+    resets_at: int | None = None
+    time_zone: str = UTC
 
     @property
     def owner(self) -> str:

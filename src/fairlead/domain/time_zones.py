@@ -42,6 +42,11 @@ def time_in(zone: str, at: int) -> str:
     return f"{local:%Y-%m-%d %H:%M} {zone}"
 
 
+def reset_text(zone: str, at: int | None) -> str:
+    """A sentence that says when something begins again, with a space before it; empty for never."""
+    return "" if at is None else f" It begins again on {time_in(zone, at)}."
+
+
 def moment_of(date: datetime.date, minute: int, zone: str) -> int:
     """When clocks in a zone show a minute of a day, in ms since 1970.
 

@@ -104,6 +104,18 @@ _TABLE: Final[list[tuple[Fault, int, str, str, dict[str, str]]]] = [
         )
         for period, words in (("day", "a day"), ("month", "a month"), ("total", "in all"))
     ),
+    (
+        faults.BudgetExceeded(
+            0, "day", 0, 0, 10**8, "team", "art", resets_at=1_796_014_800_000, time_zone="Europe/Vienna"
+        ),
+        402,
+        "insufficient_credits",
+        (
+            "The run may cost 1 US dollars; the budget of the team art is 0 a day, of which 0 are spent and 0 held."
+            " It begins again on 2026-11-30 06:00 Europe/Vienna."
+        ),
+        _NONE,
+    ),
     (faults.ModelNotFound("a/b"), 404, "model_not_found", "There is no model a/b.", _NONE),
     (
         faults.ModelNotFound("a/b", ("a/c", "a/d")),

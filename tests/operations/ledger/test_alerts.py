@@ -119,9 +119,10 @@ def test_webhook_tells_a_threshold_once_signed(books: Books, office: Office, rec
     assert told["type"] == "alert.threshold"
     assert told["data"] == {
         "workspace": "lab-id-name",
-        "message": "lab-id-name: 80 % of the budget of the workspace (10 US dollars a month) is spent: 8.5 US dollars.",
+        "message": "lab-id-name: 80 % of the budget of the workspace (10 US dollars a month) is spent: 8.5 US dollars."
+        " It begins again on 2026-02-01 00:00 UTC.",
         "scope": "workspace", "subject": "", "period": "month", "limit": "10", "spent": "8.5", "held": "0",
-        "since": "2026-01-01", "percent": 80,
+        "since": "2026-01-01", "percent": 80, "time_zone": "UTC", "resets_at": "2026-02-01T00:00:00.000Z",
     }  # fmt: skip
     (alert,) = run(office.alerts_of())
     assert alert.deliveries[0].result.delivered_at == office.now
@@ -135,7 +136,9 @@ def test_slack_is_told_in_its_form(books: Books, office: Office, receiver: FakeP
     books.write(admission("a", 11 * UNITS_PER_DOLLAR))
     run(office.round())
     (request,) = messages_of(receiver)
-    words = "refused a run that may cost 11 US dollars; 0 are spent and 0 held."
+    words = (
+        "refused a run that may cost 11 US dollars; 0 are spent and 0 held. It begins again on 2026-02-01 00:00 UTC."
+    )
     assert json.loads(request.body) == {
         "text": f"lab-id-name: the budget of the workspace (10 US dollars a month) {words}"
     }

@@ -37,7 +37,7 @@ from fairlead.storage.ledger.budgets import (
     withdraw_addition,
 )
 from fairlead.storage.runs.batch import Written
-from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement, write_at
+from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, resets_at, settlement, write_at
 from storage.plans import trace
 
 pytestmark = pytest.mark.req("A-03")
@@ -92,7 +92,7 @@ def test_budget_of_each_scope_refuses_what_it_does_not_cover(paid: Books, scope:
     id_ = give(paid, scope)
     assert ask(paid, "a", 60) is None
     named = "" if scope is BudgetScope.KEY else _SUBJECTS[scope]
-    assert ask(paid, "b", 41) == BudgetExceeded(100, "month", 0, 60, 41, scope.value, named)
+    assert ask(paid, "b", 41) == BudgetExceeded(100, "month", 0, 60, 41, scope.value, named, resets_at())
     paid.write(settlement("a", charge=30))
     assert figures(paid, id_) == (30, 0)
     assert ask(paid, "c", 70) is None
@@ -122,7 +122,7 @@ def test_team_is_the_sum_of_its_keys(paid: Books) -> None:
     """Keys of a team share its budget."""
     id_ = give(paid, BudgetScope.TEAM)
     assert ask(paid, "a", 60, "key-1") is None
-    assert ask(paid, "b", 60, "key-2") == BudgetExceeded(100, "month", 0, 60, 60, "team", "studio")
+    assert ask(paid, "b", 60, "key-2") == BudgetExceeded(100, "month", 0, 60, 60, "team", "studio", resets_at())
     assert figures(paid, id_) == (0, 60)
 
 
@@ -215,7 +215,9 @@ def test_raise_counts_against_every_budget(paid: Books) -> None:
     """A move to a dearer provider is an admission of the difference."""
     id_ = give(paid, BudgetScope.MODEL, 120)
     ask(paid, "run-1", 100)
-    assert paid.write(redirection(hold=130)) == [BudgetExceeded(120, "month", 0, 100, 30, "model", "acme/one")]
+    assert paid.write(redirection(hold=130)) == [
+        BudgetExceeded(120, "month", 0, 100, 30, "model", "acme/one", resets_at())
+    ]
     assert paid.write(redirection(hold=120)) == [None]
     assert figures(paid, id_) == (0, 120)
 
@@ -256,10 +258,12 @@ def test_addition_counts_until_it_ends_by_the_clock_of_the_database(paid: Books)
     id_ = give(paid, BudgetScope.TEAM)
     add(paid, id_, 50, NOW + 1000)
     assert ask(paid, "a", 140) is None
-    assert ask(paid, "b", 11) == BudgetExceeded(150, "month", 0, 140, 11, "team", "studio")
+    assert ask(paid, "b", 11) == BudgetExceeded(150, "month", 0, 140, 11, "team", "studio", resets_at())
     paid.write(failure("a"))
     late = partial(paid.write, now=NOW + 1000)
-    assert late(admission("c", 101, key_id="key-1")) == [BudgetExceeded(100, "month", 0, 0, 101, "team", "studio")]
+    assert late(admission("c", 101, key_id="key-1")) == [
+        BudgetExceeded(100, "month", 0, 0, 101, "team", "studio", resets_at())
+    ]
     assert late(admission("d", 100, key_id="key-1", created_at=NOW + 5000)) == [None]
 
 

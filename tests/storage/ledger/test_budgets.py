@@ -19,7 +19,7 @@ from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.budgets import change_key_budget, with_budgets
 from fairlead.storage.ledger.run_books import BudgetBook
 from fairlead.storage.runs.batch import Written
-from storage.bookings import NOW, Books, admission, failure, new_key, redirection, settlement, write_at
+from storage.bookings import NOW, Books, admission, failure, new_key, redirection, resets_at, settlement, write_at
 
 DAILY = Budget(100, BudgetPeriod.DAY)
 MONTHLY = Budget(100, BudgetPeriod.MONTH)
@@ -55,9 +55,9 @@ def ask(books: Books, run_id: str, hold: int, at: int = NOW, **changes: Any) -> 
     return verdicts[0]
 
 
-def refusal(spent: int, held: int, needed: int, period: str = "month") -> BudgetExceeded:
-    """Return the refusal of a key with a budget of 100."""
-    return BudgetExceeded(100, period, spent, held, needed)
+def refusal(spent: int, held: int, needed: int, period: str = "month", at: int = NOW) -> BudgetExceeded:
+    """Return the refusal of a key with a budget of 100, at a time."""
+    return BudgetExceeded(100, period, spent, held, needed, resets_at=resets_at(period, at))
 
 
 @pytest.fixture
@@ -131,16 +131,16 @@ def test_budget_is_whole_again_in_a_new_period(paid: Books, budget: Budget, at: 
     give_key(paid, budget)
     ask(paid, "a", 100)
     paid.write(settlement("a", charge=100))
-    assert ask(paid, "b", 1, at) == (None if is_whole else refusal(100, 0, 1, budget.period.value))
+    assert ask(paid, "b", 1, at) == (None if is_whole else refusal(100, 0, 1, budget.period.value, at))
 
 
 def test_hold_counts_in_the_next_period(paid: Books) -> None:
     """A run that goes on over midnight will be charged on the new day: its hold counts there."""
     give_key(paid, DAILY)
     ask(paid, "a", 60)
-    assert ask(paid, "b", 41, TOMORROW) == refusal(0, 60, 41, "day")
+    assert ask(paid, "b", 41, TOMORROW) == refusal(0, 60, 41, "day", TOMORROW)
     paid.write(settlement("a", charge=60, finished_at=TOMORROW))
-    assert ask(paid, "c", 41, TOMORROW) == refusal(60, 0, 41, "day")
+    assert ask(paid, "c", 41, TOMORROW) == refusal(60, 0, 41, "day", TOMORROW)
     assert ask(paid, "d", 40, TOMORROW) is None
 
 
@@ -168,7 +168,7 @@ def test_end_just_after_midnight_counts_on_the_new_day(paid: Books) -> None:
     ended = settlement("a", charge=60, finished_at=midnight + 1, booked=BookedRun(60, "key-1", "acme/one"))
     paid.write(ended, now=midnight - 1)
     assert ask(paid, "b", 41, midnight - 1) == refusal(60, 0, 41, "day")
-    assert ask(paid, "c", 41, midnight + 1) == refusal(60, 0, 41, "day")
+    assert ask(paid, "c", 41, midnight + 1) == refusal(60, 0, 41, "day", midnight + 1)
 
 
 def test_budget_of_one_key_does_not_refuse_another(paid: Books) -> None:
@@ -191,7 +191,7 @@ def test_workspace_without_money_is_refused_before_the_budget(books: Books) -> N
     books.open(balance=50)
     give_key(books, Budget(10, BudgetPeriod.DAY))
     assert ask(books, "a", 60) == InsufficientCredits(available=50, needed=60)
-    assert ask(books, "b", 50) == BudgetExceeded(10, "day", 0, 0, 50)
+    assert ask(books, "b", 50) == BudgetExceeded(10, "day", 0, 0, 50, resets_at=resets_at("day"))
 
 
 def test_revoked_key_is_told_nothing_of_its_budget(paid: Books) -> None:

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -96,7 +97,11 @@ def test_run_is_refused_until_the_period_ends(paid: Books) -> None:
     give(paid)
     ran(paid, FIVE, 100)
     ask = partial(admission, hold=901, key_id=None)
-    assert isinstance(paid.write(ask("a"), now=MIDNIGHT + DAY_MS)[0], BudgetExceeded)
+    refused = BudgetExceeded(1_000, "day", 100, 0, 901, "workspace", "", FIVE + DAY_MS, "Europe/Vienna")
+    assert paid.write(ask("a"), now=MIDNIGHT + DAY_MS) == [refused]
+    (alert,) = paid.rows("SELECT figures FROM alerts")
+    told = msgspec.json.decode(alert["figures"])
+    assert (told["since"], told["resets_at"], told["time_zone"]) == ("2026-01-15", FIVE + DAY_MS, "Europe/Vienna")
     assert paid.write(ask("b"), now=FIVE + DAY_MS) == [None]
 
 

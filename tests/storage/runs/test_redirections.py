@@ -11,7 +11,7 @@ from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.work.entries import Superseded
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.ledger.budgets import change_key_budget
-from storage.bookings import NOW, Books, acceptance, admission, failure, new_key, redirection, settlement
+from storage.bookings import NOW, Books, acceptance, admission, failure, new_key, redirection, resets_at, settlement
 
 
 def where(books: Books) -> tuple[Any, ...]:
@@ -170,6 +170,6 @@ def test_raise_is_held_against_the_budget_of_the_key(books: Books) -> None:
     daily = Budget(120, BudgetPeriod.DAY)
     books.do(lambda c: change_key_budget(c, "key-1", lambda _: daily, "budget-1", NOW))
     books.write(admission(key_id="key-1"))
-    assert books.write(redirection(hold=130)) == [BudgetExceeded(120, "day", 0, 100, 30)]
+    assert books.write(redirection(hold=130)) == [BudgetExceeded(120, "day", 0, 100, 30, resets_at=resets_at("day"))]
     assert books.write(redirection(hold=120)) == [None]
     assert books.figures() == (500, 120, 1)

@@ -41,6 +41,7 @@ from fairlead.domain.faults import (
     Unauthorized,
 )
 from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.time_zones import reset_text
 
 TIMEOUT_RETRY_SECONDS: Final = 5
 RUNNING_RETRY_SECONDS: Final = 2
@@ -184,7 +185,7 @@ def _budget_detail(fault: BudgetExceeded) -> str:
     of_period = _BUDGET_PERIODS.get(fault.period, fault.period)
     return (
         f"The run may cost {as_dollars(fault.needed)} US dollars; the budget of {fault.owner} is {limit} {of_period},"
-        f" of which {spent} are spent and {held} held."
+        f" of which {spent} are spent and {held} held.{reset_text(fault.time_zone, fault.resets_at)}"
     )
 
 

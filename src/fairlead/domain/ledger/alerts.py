@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.domain.days import day_of
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars
+from fairlead.domain.time_zones import UTC, reset_text
 
 USUAL_DAYS: Final = 28
 """How many days before today the usual spending is computed from."""
@@ -55,7 +56,7 @@ class ChannelKind(enum.StrEnum):
 class BudgetFigures(msgspec.Struct, frozen=True, omit_defaults=True):
     """A budget at the time of an alert. `percent` is set for a threshold, `needed` for a run that was refused.
 
-    `since` is the first day of its period.
+    `since` is the first day of its period, in its time zone; the next begins at `resets_at`, None for never.
     """
 
     scope: str
@@ -67,6 +68,8 @@ class BudgetFigures(msgspec.Struct, frozen=True, omit_defaults=True):
     since: str
     percent: int | None = None
     needed: int | None = None
+    time_zone: str = UTC
+    resets_at: int | None = None
 
 
 class DayFigures(msgspec.Struct, frozen=True):
@@ -124,13 +127,15 @@ def message_of_alert(alert: Alert) -> str:
     """An alert as a sentence, for people."""
     match alert.figures:
         case BudgetFigures(percent=int(percent)) as budget:
-            spent = as_dollars(budget.spent)
-            return f"{alert.workspace}: {percent} % of the budget of {_budget(budget)} is spent: {spent} US dollars."
+            return (
+                f"{alert.workspace}: {percent} % of the budget of {_budget(budget)} is spent:"
+                f" {as_dollars(budget.spent)} US dollars.{reset_text(budget.time_zone, budget.resets_at)}"
+            )
         case BudgetFigures() as budget:
             return (
                 f"{alert.workspace}: the budget of {_budget(budget)} refused a run that may cost"
                 f" {as_dollars(budget.needed or 0)} US dollars; {as_dollars(budget.spent)} are spent and"
-                f" {as_dollars(budget.held)} held."
+                f" {as_dollars(budget.held)} held.{reset_text(budget.time_zone, budget.resets_at)}"
             )
         case DayFigures(day, spent_today, usual):
             return (
@@ -143,7 +148,6 @@ def message_of_alert(alert: Alert) -> str:
 
 def document_of_alert(alert: Alert) -> AlertDocument:
     """An alert as a document for programs."""
-    moment = datetime.datetime.fromtimestamp(alert.at / 1000, datetime.UTC).isoformat(timespec="milliseconds")
     data: dict[str, object] = {"workspace": alert.workspace, "message": message_of_alert(alert)}
     match alert.figures:
         case BudgetFigures() as budget:
@@ -151,11 +155,18 @@ def document_of_alert(alert: Alert) -> AlertDocument:
             for name in ("limit", "spent", "held", "needed"):
                 if name in data:
                     data[name] = as_dollars(getattr(budget, name))
+            if budget.resets_at is not None:
+                data |= {"time_zone": budget.time_zone, "resets_at": _time(budget.resets_at)}
         case DayFigures(day, spent, usual):
             data |= {"day": day, "spent": as_dollars(spent), "usual": as_dollars(usual)}
         case None:
             pass
-    return AlertDocument(type=f"alert.{alert.kind.value}", timestamp=moment.replace("+00:00", "Z"), data=data)
+    return AlertDocument(type=f"alert.{alert.kind.value}", timestamp=_time(alert.at), data=data)
+
+
+def _time(at: int) -> str:
+    moment = datetime.datetime.fromtimestamp(at / 1000, datetime.UTC).isoformat(timespec="milliseconds")
+    return moment.replace("+00:00", "Z")
 
 
 def usual_days(now: int) -> tuple[datetime.date, datetime.date]:

@@ -259,14 +259,16 @@ def refuse_budget(
     more: int,
     scope: BudgetScope = BudgetScope.KEY,
     subject: str = "",
+    resets_at: int | None = None,
 ) -> Fault | None:
-    """The fault where a hold does not fit into a budget, or None.
+    """The fault where a hold does not fit into a budget, or None. `resets_at` is as in the fault.
 
     Holds count like spending: a charge never passes its hold, so the budget is never passed either. A run counts in the
     period in which it ends.
     """
     if spent + held + more > budget.limit:
-        return BudgetExceeded(budget.limit, budget.period.value, spent, held, more, scope.value, subject)
+        whose = scope.value, subject, resets_at, budget.reset.time_zone
+        return BudgetExceeded(budget.limit, budget.period.value, spent, held, more, *whose)
     return None
 
 

@@ -31,6 +31,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.jobs.errors import INSUFFICIENT_FUNDS, VALIDATION
 from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.time_zones import reset_text
 from fairlead.engine.hosts.service import DeclinedError
 
 CONTENT_POLICY: Final = "ContentPolicyError"
@@ -83,7 +84,8 @@ def _of_money(fault: Fault) -> str | None:
             return f"{cost}the workspace has {as_dollars(available)} US dollars left."
         case BudgetExceeded(limit=limit, needed=needed):
             budget = f"the budget of {fault.owner} is {as_dollars(limit)}"
-            return f"The model may cost {as_dollars(needed)} US dollars; {budget}."
+            again = reset_text(fault.time_zone, fault.resets_at)
+            return f"The model may cost {as_dollars(needed)} US dollars; {budget}.{again}"
         case CommittedSpendExceeded(limit=limit):
             return f"Runs in flight may cost {as_dollars(limit)} US dollars in all, and with this one would cost more."
         case _:

@@ -23,10 +23,12 @@ from fairlead.domain.ledger.budgets import (
     PeriodStart,
     crossed_threshold,
     limit_in_force,
+    next_reset,
     period_start,
     refuse_budget,
     targets_of_run,
 )
+from fairlead.domain.time_zones import date_in
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
 from fairlead.storage.db.tables import api_keys
@@ -120,6 +122,12 @@ class _Row(msgspec.Struct):
     told_refusal: bool
     additions: str
     has_changed: bool = False
+    resets_at: int | None = None
+
+    @property
+    def budget(self) -> Budget:
+        reset = reset_of(self.time_zone, self.reset_minute, self.reset_weekday)
+        return Budget(self.amount, BudgetPeriod(self.period), reset)
 
     def turn(self, connection: Connection, now: int, ended: Collection[object]) -> None:
         """Add what is added at a time (of the database's clock, T-07), and begin the period of that time.
@@ -130,16 +138,28 @@ class _Row(msgspec.Struct):
         if self.additions != NO_ADDITIONS:
             added = msgspec.json.decode(self.additions, type=tuple[Addition, ...])
             self.amount = limit_in_force(self.amount, added, now)
-        reset = reset_of(self.time_zone, self.reset_minute, self.reset_weekday)
-        start, began = period_start(BudgetPeriod(self.period), reset, now), PeriodStart(self.since, self.since_at)
+        budget, began = self.budget, PeriodStart(self.since, self.since_at)
+        start = period_start(budget.period, budget.reset, now)
+        self.resets_at = next_reset(budget.period, budget.reset, now)
         if start > began or lies_ahead(began, now):
             self.since, self.since_at = start
             self.spent, self.spent_before = spent_since(connection, self.id, start, ended)
             self.told_refusal, self.has_changed = False, True
 
     def figures(self, *, percent: int | None = None, needed: int | None = None) -> BudgetFigures:
+        began = PeriodStart(self.since, self.since_at).moment
         return BudgetFigures(
-            self.scope, self.subject, self.period, self.amount, self.spent, self.held, self.since, percent, needed
+            scope=self.scope,
+            subject=self.subject,
+            period=self.period,
+            limit=self.amount,
+            spent=self.spent,
+            held=self.held,
+            since=date_in(self.time_zone, began).isoformat(),
+            percent=percent,
+            needed=needed,
+            time_zone=self.time_zone,
+            resets_at=self.resets_at,
         )
 
 
@@ -209,10 +229,9 @@ class BudgetBook:
         for row in self._of(workspace_id, key_id, model_id):
             if not row.is_enforced:
                 continue
-            budget = Budget(row.amount, BudgetPeriod(row.period))
             scope = BudgetScope(row.scope)
             named = "" if scope is BudgetScope.KEY else row.subject  # the caller has the key
-            fault = refuse_budget(budget, row.spent, row.held, hold, scope, named)
+            fault = refuse_budget(row.budget, row.spent, row.held, hold, scope, named, row.resets_at)
             if fault is not None:
                 if not row.told_refusal:
                     row.told_refusal = row.has_changed = True
