@@ -360,6 +360,7 @@ def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
     """Each scope is given a budget, which begins with what was spent; all of it can be changed, and taken away."""
     assert ran("keys", "set", _KEY, "--team", "render").output == f"{_KEY} is in the team render.\n"
     options = {"workspace": (), "team": ("--team", "render"), "key": ("--key", _KEY), "model": ("--model", _MODEL)}
+    options["label"] = ("--label", "client=acme")
     for scope, chosen in options.items():
         made = document(ran("budgets", "create", "lab", "20", "--period", "total", *chosen, "--json"))
         assert (made["scope"], made["limit"], made["thresholds"]) == (scope, "20", [50, 80, 100])
@@ -384,7 +385,7 @@ def test_budgets_are_made_listed_changed_and_deleted(ran: Ran) -> None:
     assert (row["limit"], row["added"], addition["amount"], addition["reason"]) == ("30", "12.5", "12.5", "the fair")
     assert ran("budgets", "withdraw", "lab", id_, addition["id"]).output == f"Ended {addition['id']}.\n"
     assert ran("budgets", "delete", "lab", id_).output == f"Deleted {id_}.\n"
-    assert len(document(ran("budgets", "list", "lab", "--json"))) == 3
+    assert len(document(ran("budgets", "list", "lab", "--json"))) == 4
     assert ran("budgets", "list", "office").output == "This workspace has no budgets.\n"
     assert ran("keys", "set", _KEY, "--team", "none").output == f"{_KEY} is in no team now.\n"
 

@@ -21,7 +21,14 @@ const SCOPES: readonly (readonly [Scope, string])[] = [
   ["team", "A team of keys"],
   ["key", "One key"],
   ["model", "One model"],
+  ["label", "Runs with a label"],
 ];
+const HINTS: Readonly<Partial<Record<Scope, string>>> = {
+  team: "The team that keys carry.",
+  key: "The key that it limits.",
+  model: "provider/model",
+  label: "name=value, such as client=acme; runs without the label are not limited.",
+};
 const PERIODS: readonly Period[] = ["day", "week", "month", "total"];
 type Weekday = NonNullable<NewBudget["reset_weekday"]>;
 const WEEKDAYS: readonly Weekday[] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
@@ -215,7 +222,7 @@ function BudgetForm({ budget, onClose, onDone }: { budget?: Budget; onClose: () 
             </Field>
           )}
           {!budget && scope !== "workspace" && (
-            <Field label={words(scope)} hint={scope === "model" ? "provider/model" : scope === "key" ? "The key that it limits." : "The team that keys carry."} fault={faults.subject}>
+            <Field label={words(scope)} hint={HINTS[scope]} fault={faults.subject}>
               {(control) =>
                 scope === "key" ? (
                   <select {...control} className="input" value={subject} onChange={(event) => setSubject(event.target.value)}>

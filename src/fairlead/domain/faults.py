@@ -105,8 +105,8 @@ class InsufficientCredits(msgspec.Struct, frozen=True):
 class BudgetExceeded(msgspec.Struct, frozen=True):
     """A budget does not cover the run in its period (`day`, `week`, `month` or `total`); amounts in 10^-8 dollars.
 
-    `scope` says whose budget: of the workspace, of a team, of the API key or of a model; `subject` which team or model.
-    Its next period begins at `resets_at` (ms since 1970), None for never.
+    `scope` says whose budget: of the workspace, of a team, of the API key, of a model or of a label; `subject` which
+    team, model or label. Its next period begins at `resets_at` (ms since 1970), None for never.
     """
 
     limit: int

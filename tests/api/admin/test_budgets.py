@@ -45,6 +45,10 @@ def test_owner_makes_changes_and_deletes_a_budget(owner: Person, workspace: str,
         ({"scope": "workspace", "subject": "x", "limit": "1"}, "subject"),
         ({"scope": "model", "subject": "nothing", "limit": "1"}, "subject"),
         ({"scope": "key", "subject": "nothing", "limit": "1"}, "subject"),
+        ({"scope": "label", "subject": "client", "limit": "1"}, "subject"),
+        ({"scope": "label", "subject": "=acme", "limit": "1"}, "subject"),
+        ({"scope": "label", "subject": "client=a\nb", "limit": "1"}, "subject"),
+        ({"scope": "label", "subject": f"client={'x' * 187}", "limit": "1"}, "subject"),
         ({"scope": "workspace", "limit": "-1"}, "limit"),
         ({"scope": "workspace", "limit": "a lot"}, "limit"),
         ({"scope": "workspace", "limit": "1", "period": "year"}, "period"),
@@ -79,6 +83,15 @@ def test_owner_says_when_a_period_begins(owner: Person, workspace: str) -> None:
     assert refusal_of(refused) == (422, "invalid_input", "reset_weekday")
     total = owner.ask("PATCH", f"{path}/{budget['id']}", {"period": "total"}).json()
     assert [total[name] for name in (*names, "resets_at")] == ["UTC", "00:00", None, None]
+
+
+@pytest.mark.req("M-07")
+def test_owner_sets_a_budget_of_a_label(owner: Person, workspace: str) -> None:
+    """The subject is the label as it is searched for; the longest one fits."""
+    path = f"/workspaces/{workspace}/budgets"
+    for subject in ("client=acme=corp", f"client={'é' * 128}"):
+        made = owner.ask("POST", path, {"scope": "label", "subject": subject, "limit": "1"})
+        assert (made.status_code, made.json()["subject"]) == (201, subject)
 
 
 def test_owner_adds_to_a_budget_until_a_day(owner: Person, workspace: str, operator: Person) -> None:

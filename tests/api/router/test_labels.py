@@ -57,6 +57,22 @@ def test_usage_is_told_by_label(client: Client, chief: Person) -> None:
     assert refusal_of(own.ask("GET", "/usage?by=label:client")) == (422, "invalid_input", "by")
 
 
+def test_budget_of_a_label_refuses_its_runs(client: Client, chief: Person) -> None:
+    """Runs that carry the label, synchronous and queued, and no others."""
+    path = f"/workspaces/{client.workspace}/budgets"
+    made = chief.ask("POST", path, {"scope": "label", "subject": "client=acme", "limit": "0.015"})
+    assert made.status_code == 201, made.text
+    labelled(client, "client=acme,project=spring")
+    refused = client.run(headers={_LABELS: "client=acme"})
+    assert (refused.status_code, refused.json()["error_type"]) == (402, "insufficient_credits")
+    assert "the budget of the label client=acme is 0.015 a month, of which 0.01 are spent" in refused.json()["detail"]
+    assert client.submit(headers={_LABELS: "client=acme"}).status_code == 402
+    labelled(client, "client=other")
+    assert client.run().status_code == 200
+    (budget,) = chief.get(path)["items"]
+    assert (budget["spent"], budget["held"]) == ("0.01", "0")
+
+
 def test_runs_are_found_by_their_labels(client: Client, chief: Person) -> None:
     """All labels that are asked for must fit, letter for letter; a value may have any character."""
     spring = labelled(client, "client=acme, project=Spring%2C%20Caf%C3%A9 %22x%22")

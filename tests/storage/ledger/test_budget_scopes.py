@@ -48,7 +48,9 @@ _SUBJECTS = {
     BudgetScope.TEAM: "studio",
     BudgetScope.KEY: "key-1",
     BudgetScope.MODEL: "acme/one",
+    BudgetScope.LABEL: "client=acme",
 }
+_LABELS = '{"client":"acme","project":"spring"}'
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def alert_kinds(books: Books) -> list[tuple[str, dict[str, Any]]]:
 
 def ask(books: Books, run_id: str, hold: int, key_id: str | None = "key-1", **changes: Any) -> Any:
     """Ask for a run, alone in its batch."""
-    return books.write(admission(run_id, hold, key_id=key_id, **changes))[0]
+    return books.write(admission(run_id, hold, **{"key_id": key_id, "labels": _LABELS, **changes}))[0]
 
 
 @pytest.mark.parametrize("scope", BudgetScope)
@@ -108,14 +110,29 @@ def test_budget_of_each_scope_refuses_what_it_does_not_cover(paid: Books, scope:
         (BudgetScope.TEAM, {"key_id": None}),
         (BudgetScope.KEY, {"key_id": "key-2"}),
         (BudgetScope.MODEL, {"model_id": "acme/two"}),
+        (BudgetScope.LABEL, {"labels": None}),
+        (BudgetScope.LABEL, {"labels": '{"client":"acme=","project":"acme"}'}),
     ],
 )
 def test_budget_leaves_the_runs_of_others_alone(paid: Books, scope: BudgetScope, changes: dict[str, Any]) -> None:
-    """Other keys, teams and models, and tokens, are not refused, and are not counted."""
+    """Other keys, teams, models and labels, and tokens, are not refused, and are not counted."""
     id_ = give(paid, scope)
     assert ask(paid, "a", 1_000, **changes) is None
     paid.write(settlement("a", charge=900))
     assert figures(paid, id_) == (0, 0)
+
+
+@pytest.mark.req("M-07")
+@pytest.mark.parametrize("is_booked", [False, True])
+def test_label_budget_of_a_run_that_ends_without_being_read(paid: Books, is_booked: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    """Whoever ends a run, its labels are those of its admission; a raise counts for them too."""
+    id_ = give(paid, BudgetScope.LABEL, 200)
+    ask(paid, "run-1", 100)
+    assert paid.write(redirection(hold=120)) == [None]
+    assert figures(paid, id_) == (0, 120)
+    booked = BookedRun(120, "key-1", "acme/one", labels=_LABELS) if is_booked else None
+    paid.write(settlement(charge=70, booked=booked))
+    assert figures(paid, id_) == (70, 0)
 
 
 def test_team_is_the_sum_of_its_keys(paid: Books) -> None:
@@ -349,14 +366,17 @@ def test_budgets_are_found_by_their_targets(paid: Books) -> None:
 
 
 _RUN = st.tuples(
-    st.integers(1, 60), st.sampled_from(["key-1", "key-2", "key-3", None]), st.sampled_from(["acme/one", "acme/two"])
+    st.integers(1, 60),
+    st.sampled_from(["key-1", "key-2", "key-3", None]),
+    st.sampled_from(["acme/one", "acme/two"]),
+    st.sampled_from([None, _LABELS, '{"client":"other"}']),
 )
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(st.lists(_RUN, min_size=2, max_size=12), st.integers(0, 100))
 def test_spending_never_passes_an_enforced_budget(
-    database: Database, run: Run, asked: list[tuple[int, str | None, str]], share: int
+    database: Database, run: Run, asked: list[tuple[int, str | None, str, str | None]], share: int
 ) -> None:
     """Several servers admit and end runs at once: held and spent together never pass any budget, and the books agree.
 
@@ -369,18 +389,17 @@ def test_spending_never_passes_an_enforced_budget(
     for name, id_ in keys.items():
         team = None if name == "key-3" else "studio"
         books.do(partial(workspaces.create_key, new=new_key(id_, workspace_id=lab, team=team)))
-    limits = {BudgetScope.WORKSPACE: 150, BudgetScope.TEAM: 100, BudgetScope.KEY: 70, BudgetScope.MODEL: 90}
-    for scope, limit in limits.items():
+    for scope, limit in zip(BudgetScope, (150, 100, 70, 90, 60), strict=True):
         subject = keys["key-1"] if scope is BudgetScope.KEY else _SUBJECTS[scope]
         give(books, scope, limit, id=new_id(), workspace_id=lab, subject=subject)
 
-    async def serve(hold: int, key: str | None, model: str) -> None:
+    async def serve(hold: int, key: str | None, model: str, labels: str | None) -> None:
         run_id, key_id = new_id(), None if key is None else keys[key]
-        entry = admission(run_id, hold, workspace_id=lab, key_id=key_id, model_id=model)
+        entry = admission(run_id, hold, workspace_id=lab, key_id=key_id, model_id=model, labels=labels)
         written: Written = await database.write(partial(write_at, entries=[entry], now=NOW))
         assert all(row.held + row.spent <= row.budget.limit for row in await _all(database, lab))
         if written.verdicts[0] is None:
-            booked = BookedRun(hold, key_id, model)
+            booked = BookedRun(hold, key_id, model, labels=labels)
             end = settlement(run_id, hold * share // 100, workspace_id=lab, booked=booked)
             await database.write(partial(write_at, entries=[end], now=NOW))
             assert all(row.held + row.spent <= row.budget.limit for row in await _all(database, lab))

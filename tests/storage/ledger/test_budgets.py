@@ -17,7 +17,7 @@ from fairlead.storage.accounts.workspaces import UnknownKeyError
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.budgets import change_key_budget, with_budgets
-from fairlead.storage.ledger.run_books import BudgetBook
+from fairlead.storage.ledger.run_books import BudgetBook, Spending
 from fairlead.storage.runs.batch import Written
 from storage.bookings import NOW, Books, admission, failure, new_key, redirection, resets_at, settlement, write_at
 
@@ -272,8 +272,9 @@ def test_budget_applies_only_to_runs_that_were_looked_up(paid: Books) -> None:
 
     def decide(connection: Any) -> tuple[object, ...]:
         book = BudgetBook(connection, set(), set(), NOW)
-        book.end("lab-id", "key-1", "acme/one", 0, 10, NOW)
-        return book.refuse("lab-id", "key-1", "acme/one", 10**9, NOW), "key-1" in book.revoked, None in book.revoked
+        one = Spending("lab-id", "key-1", "acme/one")
+        book.end(one, 0, 10, NOW)
+        return book.refuse(one, 10**9, NOW), "key-1" in book.revoked, None in book.revoked
 
     assert paid.do(decide) == (None, False, False)
 

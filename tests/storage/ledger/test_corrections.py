@@ -98,9 +98,9 @@ def test_usage_of_the_day_of_the_run_is_lowered(paid: Books) -> None:
 @pytest.mark.parametrize("period", BudgetPeriod)
 @pytest.mark.parametrize("scope", BudgetScope)
 def test_budgets_of_the_period_of_the_run_get_it_back(paid: Books, scope: BudgetScope, period: str) -> None:
-    """Those of its workspace, team, key and model."""
+    """Those of its workspace, team, key, model and label."""
     give(paid, scope, period)
-    id_ = ran(paid, key_id="key-1")
+    id_ = ran(paid, key_id="key-1", labels='{"client":"acme"}')
     refund(paid, id_)
     assert spent(paid, NOW) == 0
 
@@ -118,7 +118,10 @@ def test_budgets_of_a_later_period_stay(paid: Books) -> None:
 
 def give(books: Books, scope: BudgetScope, period: str, at: int = NOW) -> None:
     """Give the lab a budget."""
-    subjects = {BudgetScope.TEAM: "studio", BudgetScope.KEY: "key-1", BudgetScope.MODEL: "acme/one"}
+    subjects = {
+        BudgetScope.TEAM: "studio", BudgetScope.KEY: "key-1", BudgetScope.MODEL: "acme/one",
+        BudgetScope.LABEL: "client=acme",
+    }  # fmt: skip
     new = NewBudget(
         id="budget", workspace_id=LAB, scope=scope, subject=subjects.get(scope, ""),
         budget=Budget(1_000, BudgetPeriod(period)), created_at=at,

@@ -11,6 +11,7 @@ from fairlead.domain.ledger.alerts import TARGET_CHARACTERS_MAX, AlertKind, Chan
 from fairlead.domain.ledger.budgets import (
     PERCENT_MAX,
     REASON_CHARACTERS_MAX,
+    SUBJECT_CHARACTERS_MAX,
     THRESHOLDS,
     THRESHOLDS_MAX,
     BudgetPeriod,
@@ -21,9 +22,9 @@ from fairlead.domain.time_zones import NAME_CHARACTERS_MAX
 from fairlead.operations.accounts.rate_limits import PER_MINUTE_MAX
 
 Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PERCENT_MAX)]
-Subject: TypeAlias = Annotated[str, msgspec.Meta(max_length=193)]
+Subject: TypeAlias = Annotated[str, msgspec.Meta(max_length=SUBJECT_CHARACTERS_MAX)]
 Target: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TARGET_CHARACTERS_MAX)]
-ScopeName: TypeAlias = Literal["workspace", "team", "key", "model"]
+ScopeName: TypeAlias = Literal["workspace", "team", "key", "model", "label"]
 PeriodName: TypeAlias = Literal["day", "week", "month", "total"]
 WeekdayName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [day.value for day in Weekday]})]
 ZoneName: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX, examples=["Europe/Vienna"])]
@@ -73,9 +74,9 @@ class BudgetShown(TypedDict):
 
 
 class NewBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A budget to be made; `subject` is a team, the id of a key or of a model, and absent for the workspace.
+    """A budget to be made; `subject` is a team, the id of a key or of a model, or a label such as `client=acme`.
 
-    Without other terms its periods begin at 00:00 in UTC, and those of a week on Monday.
+    It is absent for the workspace. Without other terms periods begin at 00:00 in UTC, and those of a week on Monday.
     """
 
     scope: BudgetScope

@@ -49,7 +49,7 @@ def _reset_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def budgets() -> None:
-    """Make, list, change, add to and delete budgets of a workspace, its teams, keys and models."""
+    """Make, list, change, add to and delete budgets of a workspace, its teams, keys, models and labels."""
 
 
 @budgets.command()
@@ -58,6 +58,7 @@ def budgets() -> None:
 @click.option("--team", help="Of the keys of this team, instead of the whole workspace.")
 @click.option("--key", metavar="ID", help="Of one key.")
 @click.option("--model", metavar="ID", help="Of the runs of one model.")
+@click.option("--label", metavar="NAME=VALUE", help="Of the runs that carry a label.")
 @click.option("--period", type=click.Choice(_PERIODS), default="month", help="When it is whole again.")
 @_reset_options
 @click.option("--thresholds", default="50,80,100", help="The percentages at which alerts are sent; empty for none.")
@@ -70,6 +71,7 @@ def create(
     team: str | None,
     key: str | None,
     model: str | None,
+    label: str | None,
     period: str,
     time_zone: str | None,
     reset_time: str | None,
@@ -80,10 +82,12 @@ def create(
     as_json: bool,
 ) -> None:
     """Give WORKSPACE a budget of DOLLARS. It begins with what its period has cost so far."""
-    subjects = {BudgetScope.TEAM: team, BudgetScope.KEY: key, BudgetScope.MODEL: model}
+    subjects = {
+        BudgetScope.TEAM: team, BudgetScope.KEY: key, BudgetScope.MODEL: model, BudgetScope.LABEL: label,
+    }  # fmt: skip
     named = [(scope, subject) for scope, subject in subjects.items() if subject is not None]
     if len(named) > 1:
-        raise click.UsageError("give one of --team, --key and --model")
+        raise click.UsageError("give one of --team, --key, --model and --label")
     scope, subject = named[0] if named else (BudgetScope.WORKSPACE, "")
     terms = BudgetChanges(**_reset(time_zone, reset_time, reset_weekday))
     budget = terms.of(Budget(from_dollars(limit), BudgetPeriod(period)))

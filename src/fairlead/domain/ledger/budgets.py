@@ -1,9 +1,9 @@
-"""What may be spent in a day, a week, a month or in all: by a workspace, a team of keys, a key, or on a model."""
+"""What may be spent in a day, a week, a month or in all: by a workspace, a team, a key, on a model or a label."""
 
 import datetime
 import enum
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -32,6 +32,8 @@ ADDITIONS_MAX: Final = 20
 ADDITION_DAYS_MAX: Final = 366
 REASON_CHARACTERS_MAX: Final = 200
 TEAM_CHARACTERS_MAX: Final = 64
+SUBJECT_CHARACTERS_MAX: Final = 193
+"""Of a model's id; a label that has a budget is as long at most, with its name."""
 
 _DAY: Final = datetime.timedelta(days=1)
 
@@ -71,6 +73,8 @@ class BudgetScope(enum.StrEnum):
     """The keys of a workspace that have a label in common."""
     KEY = "key"
     MODEL = "model"
+    LABEL = "label"
+    """Runs that carry it."""
 
 
 class BudgetReset(msgspec.Struct, frozen=True):
@@ -241,7 +245,14 @@ def target_of(scope: BudgetScope, workspace_id: str, subject: str) -> str:
     return workspace_id if scope is BudgetScope.WORKSPACE else f"{workspace_id} {scope.value} {subject}"
 
 
-def targets_of_run(workspace_id: str, team: str | None, key_id: str | None, model_id: str) -> list[str]:
+def label_subject(name: str, value: str) -> str:
+    """The subject of a budget for a label."""
+    return f"{name}={value}"
+
+
+def targets_of_run(
+    workspace_id: str, team: str | None, key_id: str | None, model_id: str, labels: Mapping[str, str]
+) -> list[str]:
     """The targets whose budgets a run counts against, in the order in which they refuse."""
     targets = [workspace_id]
     if team is not None:
@@ -249,6 +260,8 @@ def targets_of_run(workspace_id: str, team: str | None, key_id: str | None, mode
     if key_id is not None:
         targets.append(target_of(BudgetScope.KEY, workspace_id, key_id))
     targets.append(target_of(BudgetScope.MODEL, workspace_id, model_id))
+    for name, value in sorted(labels.items()):
+        targets.append(target_of(BudgetScope.LABEL, workspace_id, label_subject(name, value)))
     return targets
 
 

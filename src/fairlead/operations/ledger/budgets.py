@@ -1,4 +1,4 @@
-"""Budgets of workspaces, teams, keys and models: listed, created, changed and deleted."""
+"""Budgets of workspaces, teams, keys, models and labels: listed, created, changed and deleted."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,10 +10,12 @@ from fairlead.clock import Clock, new_id
 from fairlead.domain.accounts.rights import Actor
 from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.days import DAY_MS
+from fairlead.domain.jobs.listing import fault_of_labels
 from fairlead.domain.ledger.budgets import (
     ADDITION_DAYS_MAX,
     PERCENT_MAX,
     REASON_CHARACTERS_MAX,
+    SUBJECT_CHARACTERS_MAX,
     TEAM_CHARACTERS_MAX,
     THRESHOLDS,
     THRESHOLDS_MAX,
@@ -59,7 +61,10 @@ _PERCENTS: Final = range(1, PERCENT_MAX + 1)
 
 
 class BudgetDraft(msgspec.Struct, frozen=True):
-    """A requested budget; `subject` is a team or the id of a key or of a model, empty for the whole workspace."""
+    """A requested budget; `subject` is a team, the id of a key or of a model, or a label such as `client=acme`.
+
+    It is empty for the whole workspace.
+    """
 
     scope: BudgetScope
     subject: str
@@ -178,6 +183,17 @@ def _check_addition(draft: AdditionDraft, now: int) -> None:
         raise BadBudgetError("reason", f"Say why, in 1 to {REASON_CHARACTERS_MAX} characters.")
 
 
+def _check_label(subject: str) -> None:
+    name, sign, value = subject.partition("=")
+    if not sign:
+        raise BadBudgetError("subject", "A label is written as its name and its value, such as client=acme.")
+    if (fault := fault_of_labels({name: value})) is not None:
+        raise BadBudgetError("subject", fault.detail)
+    if len(subject) > SUBJECT_CHARACTERS_MAX:
+        most = f"at most {SUBJECT_CHARACTERS_MAX} characters"
+        raise BadBudgetError("subject", f"A label that has a budget has {most}, with its name.")
+
+
 async def _check_subject(database: Database, workspace_id: str, draft: BudgetDraft) -> None:
     match draft.scope:
         case BudgetScope.WORKSPACE:
@@ -189,6 +205,8 @@ async def _check_subject(database: Database, workspace_id: str, draft: BudgetDra
         case BudgetScope.MODEL:
             if not is_model_id(draft.subject):
                 raise BadBudgetError("subject", "A model is named by its id, such as acme/image-1.")
+        case BudgetScope.LABEL:
+            _check_label(draft.subject)
         case BudgetScope.KEY:
             if not await database.read(lambda c: workspaces.has_key(c, workspace_id, draft.subject)):
                 raise BadBudgetError("subject", "The workspace has no living key with this id.")

@@ -16,8 +16,9 @@ from fairlead.domain.ledger.budgets import (
 )
 from fairlead.domain.runs.states import WAITING, WORKING
 from fairlead.domain.time_zones import UTC
-from fairlead.storage.db.budget_tables import budgets
+from fairlead.storage.db.budget_tables import budgets, label_days
 from fairlead.storage.db.tables import CHARGED, api_keys, runs, usage_days
+from fairlead.storage.ledger.label_books import EVERY, complete_days, has_label
 from fairlead.storage.work.table import AHEAD_MS, in_state
 
 
@@ -38,14 +39,14 @@ def spent_since(
 
     `ended` are runs that have ended and are not in the usage of their day yet.
     """
-    of_budget = budgets.c.id == budget_id, counts_against(usage_days), usage_days.c.day >= start.since
-    charges = select(func.coalesce(func.sum(usage_days.c.charge), 0)).select_from(budgets)
-    of_days = int(connection.execute(charges.join(usage_days, and_(*of_budget))).scalar_one())
-    before = 0
-    if start.at:
-        earlier = select(func.coalesce(func.sum(runs.c.charge), 0)).select_from(budgets)
-        of_runs = earlier.join(runs, counts_against(runs)).where(budgets.c.id == budget_id, ended_before(start.at))
-        before = int(connection.execute(of_runs.where(runs.c.id.not_in(ended))).scalar_one())
+
+    def charges(table: Table, *conditions: ColumnElement[bool]) -> int:
+        total = select(func.coalesce(func.sum(table.c.charge), 0)).select_from(budgets)
+        of_budget = budgets.c.id == budget_id, counts_against(connection, table)
+        return int(connection.execute(total.join(table, and_(*of_budget)).where(*conditions)).scalar_one())
+
+    of_days = sum(charges(table, table.c.day >= start.since) for table in (usage_days, label_days))
+    before = charges(runs, ended_before(start.at), runs.c.id.not_in(ended)) if start.at else 0
     return of_days - before, before
 
 
@@ -54,10 +55,11 @@ def ended_before(at: int | Column[int]) -> ColumnElement[bool]:
     return and_(CHARGED, runs.c.finished_at >= at - at % DAY_MS, runs.c.finished_at < at)
 
 
-def spent_before() -> ScalarSelect[int]:
+def spent_before(connection: Connection) -> ScalarSelect[int]:
     """For a row of budgets: the charges of runs on the day on which its period began, before it."""
     charges = select(func.coalesce(func.sum(runs.c.charge), 0))
-    return charges.where(counts_against(runs), ended_before(budgets.c.since_at)).correlate(budgets).scalar_subquery()
+    is_before = counts_against(connection, runs), ended_before(budgets.c.since_at)
+    return charges.where(*is_before).correlate(budgets).scalar_subquery()
 
 
 def earliest_shared_day(connection: Connection, now: int) -> int | None:
@@ -74,23 +76,36 @@ def earliest_shared_day(connection: Connection, now: int) -> int | None:
     return min((at - at % DAY_MS for at in starts if at), default=None)
 
 
-def counts_against(table: Table) -> ColumnElement[bool]:
-    """The condition that a row of runs, or of usage, counts against a row of budgets."""
-    conditions = _conditions(table, budgets.c.workspace_id, budgets.c.subject)
+def charges_of(connection: Connection, table: Table) -> ColumnElement[int]:
+    """What the usage of a table says that a row of budgets has spent; a budget counts in one of the two tables."""
+    return (
+        select(func.coalesce(func.sum(table.c.charge), 0))
+        .where(counts_against(connection, table), table.c.day >= budgets.c.since)
+        .correlate(budgets)
+        .scalar_subquery()
+    )
+
+
+def counts_against(connection: Connection, table: Table) -> ColumnElement[bool]:
+    """The condition that a row of runs, or of usage by key and model or by label, counts against a row of budgets."""
+    conditions = _conditions(connection, table, budgets.c.workspace_id, budgets.c.subject)
     matches = or_(*((budgets.c.scope == scope.value) & condition for scope, condition in conditions.items()))
     return and_(table.c.workspace_id == budgets.c.workspace_id, matches)
 
 
 def _conditions(
-    table: Table, workspace_id: str | Column[str], subject: str | Column[str]
+    connection: Connection, table: Table, workspace_id: str | Column[str], subject: str | Column[str]
 ) -> dict[BudgetScope, ColumnElement[bool]]:
     """The conditions for rows of a workspace's runs or usage to count, by the scope of a budget."""
+    if table is label_days:
+        return {BudgetScope.LABEL: (table.c.value != EVERY) & (table.c.name.concat(table.c.value) == subject)}
     is_of_team = (api_keys.c.workspace_id == workspace_id) & (api_keys.c.team == subject)
     return {
         BudgetScope.WORKSPACE: true(),
         BudgetScope.TEAM: table.c.key_id.in_(select(api_keys.c.id).where(is_of_team).correlate(budgets)),
         BudgetScope.KEY: table.c.key_id == subject,
         BudgetScope.MODEL: table.c.model_id == subject,
+        **({BudgetScope.LABEL: has_label(connection, subject)} if table is runs else {}),
     }
 
 
@@ -102,13 +117,16 @@ def count_figures(
 
     def total(column: Column[int], *conditions: ColumnElement[bool]) -> int:
         table = column.table
-        of_budget = _conditions(table, workspace_id, subject)[scope]
+        of_budget = _conditions(connection, table, workspace_id, subject)[scope]
         mine = select(func.coalesce(func.sum(column), 0)).where(table.c.workspace_id == workspace_id, of_budget)
         return int(connection.execute(mine.where(*conditions)).scalar_one())
 
     # Live runs are found by two indexes: those under way, and those that wait.
     held = total(runs.c.hold, in_state(runs, WORKING)) + total(runs.c.hold, in_state(runs, WAITING))
+    usage = label_days if scope is BudgetScope.LABEL else usage_days
+    if scope is BudgetScope.LABEL:
+        complete_days(connection, workspace_id, subject, start.since)
     before = total(runs.c.charge, ended_before(start.at)) if start.at else 0
-    spent = total(usage_days.c.charge, usage_days.c.day >= start.since) - before
+    spent = total(usage.c.charge, usage.c.day >= start.since) - before
     began = {"since": start.since, "since_at": start.at, "spent_before": before}
     return {**began, "spent": spent, "held": held, "told_refusal": False}

@@ -70,7 +70,7 @@ class TooManyAdditionsError(Exception):
 
 
 class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget to be made; `subject` is a team, the id of a key or of a model, and empty for the workspace."""
+    """A budget to be made; `subject` is a team, a key's or a model's id, or a label; empty for the workspace."""
 
     id: str
     workspace_id: str

@@ -26,6 +26,7 @@ from fairlead.domain.ledger.corrections import (
     refund_of,
 )
 from fairlead.domain.ledger.money import BALANCE_MAX
+from fairlead.domain.ledger.usage import labels_in
 from fairlead.domain.time_zones import MINUTE_MS
 from fairlead.storage.accounts.credits import BalanceBoundError
 from fairlead.storage.db.archive_tables import archives
@@ -215,7 +216,8 @@ def book(connection: Connection, booked: Sequence[Correction], reason: str, now:
         day, minute = day_of(row.finished_at).isoformat(), row.finished_at // MINUTE_MS
         balances[row.workspace_id] += amount
         used[row.workspace_id, day, row.key_id or NO_KEY, row.model_id] += amount
-        for target in targets_of_run(row.workspace_id, row.team, row.key_id, row.model_id):
+        labels = labels_in(row.labels)
+        for target in targets_of_run(row.workspace_id, row.team, row.key_id, row.model_id, labels):
             spent[target, minute] += amount
         entries.append(
             {

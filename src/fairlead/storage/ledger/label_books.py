@@ -2,7 +2,8 @@
 
 A name has a row of a day for all of its values together, and one for each value. Both are bounded, because labels come
 from callers: LABEL_NAMES_MAX names, LABEL_VALUES_MAX values of each. A value beyond that has no row, and counts only
-for its name; a name beyond that is not counted. So a row that exists has every run of its day.
+for its name; a name beyond that is not counted. So a row that exists has every run of its day. A value that has a
+budget is counted whatever the bounds, from the beginning of the budget's period on.
 """
 
 import functools
@@ -19,21 +20,25 @@ from sqlalchemy import (
     Subquery,
     TableValuedAlias,
     Text,
+    and_,
     case,
     cast,
     column,
     func,
+    insert,
     literal,
     or_,
     select,
+    union,
     union_all,
 )
 
-from fairlead.domain.days import DAY_MS
+from fairlead.domain.days import DAY_MS, read_date, start_of
+from fairlead.domain.ledger.budgets import BudgetScope, target_of
 from fairlead.domain.ledger.usage import LABEL_NAMES_MAX, LABEL_VALUES_MAX, labels_in
 from fairlead.domain.runs.states import LIVE, RunState
 from fairlead.storage.db.archive_tables import archives
-from fairlead.storage.db.budget_tables import label_days
+from fairlead.storage.db.budget_tables import budgets, label_days
 from fairlead.storage.db.statements import Prepared, insert_in, is_sqlite
 from fairlead.storage.db.tables import runs, workspaces
 from fairlead.storage.ledger.usage import UsageSums, day_text, text_of_day
@@ -110,16 +115,20 @@ def _of_day(workspace_id: str, day: str) -> tuple[ColumnElement[bool], ColumnEle
 
 
 def _admitted(connection: Connection, kept: Collection[LabelKey], missing: Iterable[LabelKey]) -> set[LabelKey]:
-    """Those of the missing rows that may be made."""
+    """Those of the missing rows that may be made: within the bounds, or for a budget."""
     admitted: set[LabelKey] = set()
     for (workspace_id, day), keys in _by_day(missing).items():
         counts = _counts(connection, workspace_id, day, {one.name for one in keys})
+        refused = []
         for key in sorted(keys):  # the row of a name comes before those of its values
             of_name = LabelKey(workspace_id, day, key.name, EVERY)
             counted, most = (key.name, LABEL_VALUES_MAX) if key.value else (EVERY, LABEL_NAMES_MAX)
             if counts[counted] < most and (key == of_name or of_name in kept or of_name in admitted):
                 counts[counted] += 1
                 admitted.add(key)
+            else:
+                refused.append(key)
+        admitted |= _budgeted(connection, refused)
     return admitted
 
 
@@ -134,6 +143,66 @@ def _counts(connection: Connection, workspace_id: str, day: str, names: Collecti
     return counts
 
 
+def _budgeted(connection: Connection, keys: Iterable[LabelKey]) -> set[LabelKey]:
+    """Those of some rows whose label has a budget."""
+    targets = {target_of(BudgetScope.LABEL, key.workspace_id, key.name + key.value): key for key in keys if key.value}
+    if not targets:
+        return set()
+    found = connection.execute(select(budgets.c.target).where(budgets.c.target.in_(targets)))
+    return {targets[target] for target in found.scalars()}
+
+
+def complete_days(connection: Connection, workspace_id: str, subject: str, since: str) -> None:
+    """Make the rows that a label (`name=value`) lacks on days from one on because of the bounds, from its runs.
+
+    Days whose runs were archived stay as they are.
+    """
+    name, _, value = subject.partition("=")
+    full = _full_days(connection, workspace_id, name, since)
+    if not full:
+        return
+    day = day_text(connection, runs.c.finished_at)
+    mine = select(label_days.c.day).where(
+        label_days.c.workspace_id == workspace_id, label_days.c.name == name, label_days.c.value == f"={value}"
+    )
+    found = (
+        select(
+            literal(workspace_id),
+            day,
+            literal(name),
+            literal(f"={value}"),
+            func.count(),
+            func.sum(case((runs.c.state == RunState.SUCCEEDED, 1), else_=0)),
+            func.sum(runs.c.charge),
+        )
+        .where(runs.c.workspace_id == workspace_id, runs.c.finished_at >= start_of(read_date("since", min(full))))
+        .where(has_label(connection, subject), day.in_(full), day.not_in(mine))
+        .group_by(day)
+    )
+    connection.execute(insert(label_days).from_select([*_KEY, *_SUMS], found))
+
+
+def _full_days(connection: Connection, workspace_id: str, name: str, since: str) -> list[str]:
+    """The days from one on whose runs are here and on which a name, or the names, have come to their bounds."""
+    of_days = label_days.c.day >= since, label_days.c.day >= first_unarchived(connection)
+    days = select(label_days.c.day).where(label_days.c.workspace_id == workspace_id, *of_days)
+    values = days.where(label_days.c.name == name, label_days.c.value != EVERY)
+    names = days.where(label_days.c.value == EVERY)
+    full = union(
+        values.group_by(label_days.c.day).having(func.count() >= LABEL_VALUES_MAX),
+        names.group_by(label_days.c.day).having(func.count() >= LABEL_NAMES_MAX),
+    )
+    return list(connection.execute(full).scalars())
+
+
+def has_label(connection: Connection, subject: str | ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that a run has a label, given as `name=value`: a name has no `=`."""
+    pair = _pairs(connection)
+    is_this = pair.c.key.concat("=").concat(pair.c.value) == subject
+    found = select(literal(1)).select_from(pair).where(is_this).correlate_except(pair)
+    return and_(runs.c.labels.is_not(None), found.exists())
+
+
 def wrong_labels(connection: Connection) -> Select[*tuple[object, ...]]:
     """The rows that differ from the runs that ended on their day, and those that are missing within the bounds.
 
@@ -144,12 +213,11 @@ def wrong_labels(connection: Connection) -> Select[*tuple[object, ...]]:
         _ended_runs(connection, is_of_name=True),
         _ended_runs(connection, is_of_name=False),
     ).subquery()
-    archived = select(day_text(connection, func.max(archives.c.before))).scalar_subquery()
     names = [counted.c[one.name] for one in _KEY]
     totals = [func.sum(counted.c[one.name]).label(f"{one.name}_too_many") for one in _SUMS]
     sums = (
         select(*names, *totals, func.sum(counted.c.rows).label("rows"))
-        .where(counted.c.day >= func.coalesce(archived, ""))
+        .where(counted.c.day >= first_unarchived(connection))
         .group_by(*names)
         .having(or_(*(total != 0 for total in totals)))
         .subquery()
@@ -195,6 +263,12 @@ def _ended_runs(connection: Connection, *, is_of_name: bool) -> Select[*tuple[ob
         .select_from(runs, pair)
         .where(runs.c.labels.is_not(None), runs.c.state.not_in(sorted(LIVE)))
     )
+
+
+def first_unarchived(connection: Connection) -> ColumnElement[str]:
+    """The first day of which no run was archived; before every day where there is no archive."""
+    before = select(day_text(connection, func.max(archives.c.before))).scalar_subquery()
+    return func.coalesce(before, "")
 
 
 def _pairs(connection: Connection) -> TableValuedAlias:

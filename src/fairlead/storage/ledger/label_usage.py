@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, Connection, Select, Table, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, func, literal, select
 
 from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedLabel
 from fairlead.storage.db.budget_tables import label_days
@@ -69,7 +69,11 @@ class _Reader(msgspec.Struct, frozen=True):
     def values(self, of_name: ColumnElement[bool], limit: int) -> dict[tuple[_Group, str], UsageSums]:
         """The sums of each group and value of a name, up to a limit."""
         value = label_days.c.value
-        wanted = self._select(label_days, [value], (of_name, value != EVERY)).limit(limit)
+        # A value that has a budget is counted on days on which its name is not.
+        name = label_days.alias()
+        keys = [name.c[key] == label_days.c[key] for key in ("workspace_id", "day", "name")]
+        has_name = select(literal(1)).where(*keys, name.c.value == EVERY).correlate(label_days).exists()
+        wanted = self._select(label_days, [value], (of_name, value != EVERY, has_name)).limit(limit)
         found: Rows = self.connection.execute(wanted).all()
         return {(tuple(row[:-4]), row[-4]): UsageSums(*map(int, row[-3:])) for row in found}
 

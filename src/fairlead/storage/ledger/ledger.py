@@ -15,8 +15,8 @@ from fairlead.storage.db.archive_tables import archive_sums, archives
 from fairlead.storage.db.budget_tables import budgets, label_days
 from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, metadata, runs, usage_days, workspaces
 from fairlead.storage.ledger.archives import broken_records
-from fairlead.storage.ledger.budget_figures import counts_against, spent_before
-from fairlead.storage.ledger.label_books import wrong_labels
+from fairlead.storage.ledger.budget_figures import charges_of, counts_against, spent_before
+from fairlead.storage.ledger.label_books import first_unarchived, wrong_labels
 from fairlead.storage.ledger.usage import NO_KEY, day_text
 from fairlead.storage.work.table import AHEAD_MS
 
@@ -357,14 +357,14 @@ def _wrong_usage(connection: Connection) -> Select[*tuple[object, ...]]:
     """
     both = union_all(select(usage_days), _ended_runs(connection)).subquery()
     names = (workspaces.c.name, both.c.day, both.c.key_id, both.c.model_id)
-    return _too_many(both, names).where(both.c.day >= _archived_day(connection))
+    return _too_many(both, names).where(both.c.day >= first_unarchived(connection))
 
 
 def _wrong_archived_usage(connection: Connection) -> Select[*tuple[object, ...]]:
     """The same for the days whose runs were archived, for each workspace in sum, less what is in the archives."""
     both = union_all(select(usage_days), _ended_runs(connection)).subquery()
     sums = [both.c[name] for name in _USAGE]
-    of_days = select(both.c.workspace_id, *sums).where(both.c.day < _archived_day(connection))
+    of_days = select(both.c.workspace_id, *sums).where(both.c.day < first_unarchived(connection))
     archived = select(archive_sums.c.workspace_id, *(-archive_sums.c[name] for name in _USAGE))
     return _too_many(union_all(of_days, archived).subquery(), (workspaces.c.name,))
 
@@ -380,12 +380,6 @@ def _ended_runs(connection: Connection) -> Select[*tuple[object, ...]]:
         case((runs.c.state == RunState.SUCCEEDED, -1), else_=0).label("succeeded"),
         (-runs.c.charge).label("charge"),
     ).where(runs.c.state.not_in(sorted(LIVE)))
-
-
-def _archived_day(connection: Connection) -> ColumnElement[str]:
-    """The first day of which no run was archived; before every day where there is no archive."""
-    before = select(day_text(connection, func.max(archives.c.before))).scalar_subquery()
-    return func.coalesce(before, "")
 
 
 def _too_many(used: Subquery, names: Sequence[ColumnElement[object]]) -> Select[*tuple[object, ...]]:
@@ -421,18 +415,13 @@ def _wrong_budgets(connection: Connection) -> Select[*tuple[object, ...]]:
     """
     held = (
         select(func.coalesce(func.sum(runs.c.hold), 0))
-        .where(counts_against(runs), runs.c.state.in_(sorted(LIVE)))
+        .where(counts_against(connection, runs), runs.c.state.in_(sorted(LIVE)))
         .correlate(budgets)
         .scalar_subquery()
     )
-    spent = (
-        select(func.coalesce(func.sum(usage_days.c.charge), 0))
-        .where(counts_against(usage_days), usage_days.c.day >= budgets.c.since)
-        .correlate(budgets)
-        .scalar_subquery()
-    )
-    before, all_spent = spent_before(), budgets.c.spent + budgets.c.spent_before
-    is_before_wrong = (budgets.c.spent_before != before) & (budgets.c.since >= _archived_day(connection))
+    spent = charges_of(connection, usage_days) + charges_of(connection, label_days)
+    before, all_spent = spent_before(connection), budgets.c.spent + budgets.c.spent_before
+    is_before_wrong = (budgets.c.spent_before != before) & (budgets.c.since >= first_unarchived(connection))
     return select(
         budgets.c.id,
         budgets.c.target,

@@ -28,6 +28,8 @@ from fairlead.domain.ledger.budgets import (
     refuse_budget,
     targets_of_run,
 )
+from fairlead.domain.ledger.usage import labels_in
+from fairlead.domain.runs.entries import Admission, BookedRun
 from fairlead.domain.time_zones import date_in
 from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
@@ -93,11 +95,20 @@ MOVE_BUDGET: Final = Prepared(
 
 
 class Spending(NamedTuple):
-    """The subjects whose budgets a run counts against: its workspace, its API key (None for a token) and its model."""
+    """The subjects whose budgets a run counts against: its workspace, its API key (None for a token), model and labels.
+
+    The labels are its JSON, None for none.
+    """
 
     workspace_id: str
     key_id: str | None
     model_id: str
+    labels: str | None = None
+
+    @staticmethod
+    def of(workspace_id: str, run: Admission | BookedRun) -> "Spending":
+        """The subjects of a run of a workspace."""
+        return Spending(workspace_id, run.key_id, run.model_id, run.labels)
 
 
 class _Row(msgspec.Struct):
@@ -211,7 +222,8 @@ class BudgetBook:
     ) -> None:
         for one in spending:
             team = None if one.key_id is None else teams.get(one.key_id)
-            self._targets[one] = targets_of_run(one.workspace_id, team, one.key_id, one.model_id)
+            labels = labels_in(one.labels)
+            self._targets[one] = targets_of_run(one.workspace_id, team, one.key_id, one.model_id, labels)
         wanted = {target for targets in self._targets.values() for target in targets}
         self._rows = defaultdict(list)
         for target, *found in _BUDGETS.run(connection, sorted(wanted)):
@@ -219,14 +231,14 @@ class BudgetBook:
             row.turn(connection, now, ended)
             self._rows[target].append(row)
 
-    def refuse(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, at: int) -> Fault | None:
+    def refuse(self, run: Spending, hold: int, at: int) -> Fault | None:
         """The fault of a budget that does not cover a hold, or None. `at` is in ms since 1970.
 
         The first refusal of a period causes an alert, even if the whole batch is refused.
         """
         if not self._rows:
             return None
-        for row in self._of(workspace_id, key_id, model_id):
+        for row in self._of(run):
             if not row.is_enforced:
                 continue
             scope = BudgetScope(row.scope)
@@ -239,25 +251,25 @@ class BudgetBook:
                 return fault
         return None
 
-    def hold(self, workspace_id: str, key_id: str | None, model_id: str, more: int) -> None:
+    def hold(self, run: Spending, more: int) -> None:
         """A run was admitted, or its hold was raised."""
-        if key_id is not None:
+        if (key_id := run.key_id) is not None:
             self._held_for_keys[key_id] = self._held_for_keys.get(key_id, 0) + more
         if self._rows:
-            for row in self._of(workspace_id, key_id, model_id):
+            for row in self._of(run):
                 row.held += more
                 row.has_changed = True
 
-    def end(self, workspace_id: str, key_id: str | None, model_id: str, hold: int, charge: int, at: int) -> None:
+    def end(self, run: Spending, hold: int, charge: int, at: int) -> None:
         """A run has ended and was charged: an admission of the same batch is decided on that too.
 
         A run that ended in a period which is over does not count.
         """
-        self.hold(workspace_id, key_id, model_id, -hold)
+        self.hold(run, -hold)
         if not self._rows or not charge:
             return
         day = day_of(at).isoformat()
-        for row in self._of(workspace_id, key_id, model_id):
+        for row in self._of(run):
             if (day, at) < (row.since, row.since_at):
                 if day == row.since:  # the usage of that day has the charge, too
                     row.spent_before += charge
@@ -283,8 +295,8 @@ class BudgetBook:
             if row.has_changed
         ]
 
-    def _of(self, workspace_id: str, key_id: str | None, model_id: str) -> Iterator[_Row]:
-        for target in self._targets.get(Spending(workspace_id, key_id, model_id), ()):
+    def _of(self, run: Spending) -> Iterator[_Row]:
+        for target in self._targets.get(run, ()):
             yield from self._rows.get(target, ())
 
     def _alert(self, row: _Row, kind: AlertKind, figures: BudgetFigures, at: int) -> None:

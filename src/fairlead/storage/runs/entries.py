@@ -165,13 +165,13 @@ def _spending(
     admissions: Sequence[Admission],
 ) -> set[Spending]:
     """The budget subjects of the runs that a batch admits, ends or raises, in workspaces that have budgets."""
-    found = {Spending(one.workspace_id, one.key_id, one.model_id) for one in admissions if one.workspace_id in bounded}
+    found = {Spending.of(one.workspace_id, one) for one in admissions if one.workspace_id in bounded}
     for entry in of_runs:
         if isinstance(entry, Settlement | Withdrawal | Redirection | TopUp) and entry.workspace_id in bounded:
             run = runs.get(entry.run_id)
             booked = run.booked if run is not None else entry.booked if type(entry) is Settlement else None
             if booked is not None:
-                found.add(Spending(entry.workspace_id, booked.key_id, booked.model_id))
+                found.add(Spending.of(entry.workspace_id, booked))
     return found
 
 
@@ -353,7 +353,7 @@ def _admit(batch: Batch, entry: Admission) -> Verdict:
         return _NOT_VALID
     if refusal := _refuse(batch, entry, funds):
         return refusal
-    batch.budgets.hold(entry.workspace_id, entry.key_id, entry.model_id, entry.hold)
+    batch.budgets.hold(Spending.of(entry.workspace_id, entry), entry.hold)
     if entry.ticket is None:
         state, funds = _DISPATCHED if entry.work is None else _ACCEPTED, funds.with_hold(entry.hold)
         batch.funds[entry.workspace_id] = funds
@@ -384,7 +384,7 @@ def _refuse(batch: Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | N
     else:
         fault = refuse_queueing(funds, entry.hold, entry.ticket.backlog)
     if fault is None:
-        fault = batch.budgets.refuse(entry.workspace_id, entry.key_id, entry.model_id, entry.hold, entry.created_at)
+        fault = batch.budgets.refuse(Spending.of(entry.workspace_id, entry), entry.hold, entry.created_at)
     return fault
 
 
@@ -431,7 +431,7 @@ def _count_end(
     succeeded: bool,
 ) -> None:
     """The further effects of a run's end: on budgets, the day's usage, its body and its webhook."""
-    batch.budgets.end(workspace_id, booked.key_id, booked.model_id, booked.hold, charge, at)
+    batch.budgets.end(Spending.of(workspace_id, booked), booked.hold, charge, at)
     batch.usage.note_end(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
     if booked.labels is not None:
         batch.labels = batch.labels or LabelBook()

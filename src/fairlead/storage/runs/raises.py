@@ -13,6 +13,7 @@ from fairlead.domain.runs.states import RunEvent, RunState, states_before
 from fairlead.domain.work.entries import Superseded
 from fairlead.storage.db.statements import PreparedLookup
 from fairlead.storage.db.tables import ledger_entries
+from fairlead.storage.ledger.run_books import Spending
 from fairlead.storage.runs.batch import Batch
 from fairlead.storage.runs.entry_statements import REDIRECT_RUN, TOP_UP_RUN, LockedRun, OfARun
 
@@ -78,10 +79,10 @@ def _hold_for(
     """Gather what another hold changes but for the run's row; or the fault where it cannot be paid."""
     before, funds = found.booked.hold, batch.funds[entry.workspace_id]
     more = entry.hold - before
-    of_run = entry.workspace_id, found.booked.key_id, found.booked.model_id
-    if more > 0 and (fault := refuse_hold(funds, more) or batch.budgets.refuse(*of_run, more, entry.at)):
+    of_run = Spending.of(entry.workspace_id, found.booked)
+    if more > 0 and (fault := refuse_hold(funds, more) or batch.budgets.refuse(of_run, more, entry.at)):
         return fault
-    batch.budgets.hold(*of_run, more)
+    batch.budgets.hold(of_run, more)
     batch.funds[entry.workspace_id] = funds.with_raise(before, entry.hold)
     found.booked = replace(found.booked, hold=entry.hold)
     phase = batch.phases[found.id] = max(batch.phases.get(found.id, _END_PHASE), _END_PHASE) + 1
