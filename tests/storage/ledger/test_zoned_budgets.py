@@ -37,7 +37,13 @@ MIDNIGHT = NOW - NOW % DAY_MS
 AT_SIX = BudgetReset("Europe/Vienna", 360)
 """In the winter of these tests that is at five in UTC."""
 FIVE = MIDNIGHT + 5 * HOUR_MS
-_SUBJECTS = {BudgetScope.TEAM: "studio", BudgetScope.KEY: "key-1", BudgetScope.MODEL: "acme/one"}
+_LABELS = '{"client":"acme"}'
+_SUBJECTS = {
+    BudgetScope.TEAM: "studio",
+    BudgetScope.KEY: "key-1",
+    BudgetScope.MODEL: "acme/one",
+    BudgetScope.LABEL: "client=acme",
+}
 
 
 @pytest.fixture
@@ -72,9 +78,9 @@ def ran(books: Books, at: int, charge: int = 60, *, written_at: int | None = Non
     """Have a run of the key end at a time, and be written then or later; its id."""
     number = len(books.rows("SELECT id FROM runs"))
     id_ = f"{first_id(at)}-7000-8000-{number:012d}"
-    books.write(admission(id_, key_id="key-1", created_at=at, **changes), now=written_at or at)
+    books.write(admission(id_, key_id="key-1", created_at=at, labels=_LABELS, **changes), now=written_at or at)
     of = {name: changes[name] for name in ("workspace_id",) if name in changes}
-    booked = BookedRun(100, "key-1", "acme/one")
+    booked = BookedRun(100, "key-1", "acme/one", labels=_LABELS)
     books.write(settlement(id_, charge, finished_at=at, booked=booked, **of), now=written_at or at)
     return id_
 
