@@ -112,7 +112,7 @@ def test_hold_is_raised_when_the_answer_says_more(
     assert (raises(books), bounding.observations_of(PartnerReportedMore)) == ([140], [])
     found = run(statement(bounding.database, "run-1"))
     assert [(leg["provider"], leg["hold"]) for leg in found.legs] == [("plain", 200 * CENT)]
-    assert found.run["most"] == 60 * CENT
+    assert found.run["most"] == 40 * DOLLAR
     told = [one.detail for one in timeline_of(found) if one.kind == "hold raised"]
     assert told == ["the provider tells that more is due than is held; the hold changes by 1.4 US dollars"]
 

@@ -73,7 +73,8 @@ class Admission(msgspec.Struct, frozen=True):
     `request`, or the blob that holds it, is kept while the run is live, so that a takeover can price it and, where that
     is safe, repeat it. With a `ticket` it may wait for a slot. A run that goes on with the undecided work of an earlier
     one begins with that `work` and takes over its idempotency key. `least` is the lower bound of its estimate,
-    `dropped` a JSON array of what a translation left out, None for nothing. Servers of its `pool` execute a queued one.
+    `most` the upper one where that may be more than the hold, `dropped` a JSON array of what a translation left out,
+    None for nothing. Servers of its `pool` execute a queued one.
     """
 
     run_id: str
@@ -97,6 +98,7 @@ class Admission(msgspec.Struct, frozen=True):
     pool: str = DEFAULT_POOL
     labels: str | None = None
     """A JSON object of texts, None for none."""
+    most: int | None = None
 
 
 @final

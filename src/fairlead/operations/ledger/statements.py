@@ -44,8 +44,9 @@ async def statement(database: Database, run_id: str) -> Statement:
     if found is None:
         raise UnknownRunError(run_id)
     legs = _legs(found.run, found.entries)
+    held = found.entries[0]["held_change"] if found.entries else None
     return Statement(
-        run=_describe(found.run) | {"most": found.entries[0]["held_change"] if found.entries else None},
+        run=_describe(found.run) | {"most": held if found.run["most"] is None else found.run["most"]},
         legs=legs,
         entries=found.entries,
         events=found.events,

@@ -18,6 +18,7 @@ from fairlead.domain.faults import (
     Upstream,
     is_fault,
 )
+from fairlead.domain.ledger.holds import most_of
 from fairlead.domain.ledger.quantities import Pricing
 from fairlead.domain.runs.entries import (
     Admission,
@@ -256,6 +257,7 @@ class Admitter:
             work=earlier,
             pool=DEFAULT_POOL if ticket is None else self._pool(run, caller),
             labels=run.labels,
+            most=None if plan.leg.hold_times is None else most_of(plan.quote),
         )
         try:
             verdict = await self._journal.write(entry)

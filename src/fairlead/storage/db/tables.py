@@ -171,6 +171,7 @@ runs = Table(
     Column("idempotency_id", String(64), comment="the key this run was called under"),
     Column("place", _INT, comment="its number in the queue of its workspace; null for a synchronous run"),
     Column("least", _INT, comment="the least it was estimated to cost"),
+    Column("most", _INT, comment="the most it was estimated to cost; null where it was held for that"),
     Column("dropped", Text, comment="JSON array of what a translation left out"),
     Column("base_url", String(2048), comment="what the links of a queued run begin with"),
     Column("claimed_at", _INT, comment="when a worker claimed a queued run"),

@@ -55,7 +55,7 @@ _RUNS: Final = (
     .join(workspaces, workspaces.c.id == runs.c.workspace_id)
     .outerjoin(api_keys, api_keys.c.id == runs.c.key_id)
 )
-_ONE: Final = _RUNS.where(runs.c.id == bindparam("run"))
+_ONE: Final = _RUNS.add_columns(runs.c.most).where(runs.c.id == bindparam("run"))
 _WEBHOOK: Final = select(webhook_deliveries).where(webhook_deliveries.c.run_id == bindparam("run"))
 
 
