@@ -13,6 +13,7 @@ from fairlead.domain.faults import FaultError, InsufficientCredits
 from fairlead.domain.runs.entries import Acceptance, TopUp
 from fairlead.observing.observations import PartnerReportedMore
 from fairlead.operations.ledger.statements import statement
+from fairlead.operations.runs import dispatch
 from fairlead.operations.runs.inspect import timeline_of
 from operations.queueing import claim, enqueue
 from operations.servers import CENT, DOLLAR, DONE, Guarded, Partner, Server, model_text
@@ -178,3 +179,25 @@ def test_raise_whose_commit_is_not_confirmed_is_booked_once(
     partner.before = lose_the_next_answer
     assert run(bounding.answer(rich, "open-now", {})).charge == 200 * CENT
     assert (raises(books), guarded.lost_answers) == ([140], 0)
+
+
+def test_work_is_polled_while_its_raise_cannot_be_written(
+    bounding: Server,
+    rich: Caller,
+    partner: Partner,
+    guarded: Guarded,
+    books: Books,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A database that is away holds up no poll for long, and the raise is made up for before the run ends."""
+    monkeypatch.setattr(dispatch, "_TOP_UP_SECONDS", 0.02)
+    partner.answers["/later/task-7"] = [{**BUSY, "cost": 20}, DONE]
+
+    async def refuse_writes_once_it_is_polled() -> None:
+        if partner.calls == ["POST /later", "GET /later/task-7"]:
+            guarded.refused_writes = 2
+
+    partner.before = refuse_writes_once_it_is_polled
+    assert run(bounding.answer(rich, "open-telling", {})).charge == 200 * CENT
+    assert (raises(books), len(partner.calls), guarded.refused_writes) == ([140], 3, 0)

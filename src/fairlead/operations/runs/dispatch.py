@@ -295,15 +295,13 @@ class Dispatcher:
         if plan.leg.hold_times is None or not told:
             return
         due = due_by(plan.quote, context.run.request.asked, told)
-        if due > context.wanted:
+        if due > max(context.wanted, plan.hold):
             with suppress(TimeoutError):  # work goes on while the database is away, and its end asks for the rest
                 await asyncio.wait_for(self._top_up(context, due), _TOP_UP_SECONDS)
 
     async def _top_up(self, context: _RunContext, due: int) -> None:
         """Raise the hold to what is due; where that is refused, the run goes on with the hold it has."""
         run, plan = context.run, context.plan
-        if due <= plan.hold:
-            return
         context.wanted, now = due, self._clock.now_ms()
         refusal = await context.record(TopUp(run.run_id, run.workspace_id, run.attempt, due, now))
         if refusal is None:
