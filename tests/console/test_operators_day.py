@@ -28,7 +28,7 @@ def test_operator_runs_an_installation_without_a_shell(open_page: Open) -> None:
     dialog.get_by_label("Limit in dollars").fill("5")
     dialog.get_by_role("button", name="Set the budget").click()
     expect(page.get_by_role("heading", name="Whole workspace")).to_be_visible()
-    _add_to_the_budget(page)
+    _change_the_budget(page)
 
     _go(page, "Members")
     page.get_by_role("button", name="Invite a person").first.click()
@@ -71,6 +71,28 @@ def test_operator_runs_an_installation_without_a_shell(open_page: Open) -> None:
     log = page.get_by_role("table", name="Audit log")
     for action in ("key.revoked", "key.created", "budget.created", "workspace.created"):
         expect(log).to_contain_text(action)
+
+
+def _change_the_budget(page: Page) -> None:
+    """Say when its periods begin, and add to it."""
+    _begin_its_week_on_a_friday(page)
+    _add_to_the_budget(page)
+
+
+def _begin_its_week_on_a_friday(page: Page) -> None:
+    """Have the budget of the workspace begin by the clocks of a zone, of which the first does not exist."""
+    page.get_by_role("button", name="Change the budget of Whole workspace").click()
+    dialog = page.get_by_role("dialog", name="Change the budget")
+    dialog.get_by_label("Period").select_option("week")
+    dialog.get_by_label("Begins on").select_option("friday")
+    dialog.get_by_label("Begins at").fill("06:00")
+    dialog.get_by_label("Time zone").fill("Europe/Wien")
+    dialog.get_by_role("button", name="Change").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("did you mean Europe/Vienna")
+    dialog.get_by_label("Time zone").fill("Europe/Vienna")
+    dialog.get_by_role("button", name="Change").click()
+    budget = page.get_by_role("listitem").filter(has_text="Whole workspace")
+    expect(budget).to_contain_text("Begins again every Friday at 06:00 Europe/Vienna")
 
 
 def _add_to_the_budget(page: Page) -> None:
