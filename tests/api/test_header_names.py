@@ -27,6 +27,7 @@ _PLAIN: Final = {
     "CONCURRENCY_CURRENT": "X-Concurrency-Current",
     "CONCURRENCY_REMAINING": "X-Concurrency-Remaining",
     "RESPONSE_COST": "X-Litellm-Response-Cost",
+    "LABELS": "X-Fairlead-Labels",
     "CONTENT_TYPE": "Content-Type",
 }
 

@@ -270,6 +270,26 @@ def test_partner_node_is_run_through_the_router_and_paid_once(server: Server, cl
     assert [row["kind"] for row in server.ledger(client.workspace)] == kinds
 
 
+@pytest.mark.req("C-11", "M-07")
+def test_labels_of_a_job_are_those_of_its_runs(server: Server, client: WorkflowClient) -> None:
+    """Whichever API it was submitted to; labels that break a rule are refused before there is a job."""
+    image = node("PartnerLocalProceduralImage1", **_PROMPT, seed=15)
+    graph = {"1": image, "2": node("PreviewImage", images=["1", 0])}
+    headers = {"X-API-Key": client.key, "X-Fairlead-Labels": "client=acme"}
+    url, body = f"{server.url}/api/prompt", {"prompt": graph}
+    answer = httpx.post(url, json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert client.wait_for_end(answer.json()["prompt_id"])["status"] == "completed"
+    assert httpx.post(url, json=body, headers={**headers, "X-Fairlead-Labels": "client"}).status_code == 400
+    image["inputs"]["seed"] = 16
+    job = {"workflow": graph, "metadata": {"client": "acme"}, "extra_data": {"api_key_service_org": client.key}}
+    answer = httpx.post(f"{server.url}/api/v2/jobs", json=job, headers={"X-API-Key": client.key})
+    assert answer.status_code < 300, answer.text
+    assert client.wait_for_end(answer.json()["id"])["status"] == "completed"
+    used = httpx.get(f"{server.url}/v2/usage?label=client=acme", headers=headers).json()["data"]
+    assert sum(row["runs"] for row in used) == 2
+
+
 @pytest.mark.req("C-11", "K-07")
 @pytest.mark.parametrize("credential", ["key", "token"])
 def test_credential_of_the_call_pays_where_no_key_is_named(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from fairlead.domain.jobs.listing import fault_of_labels, is_label_key, is_label_text
+from fairlead.domain.jobs.listing import fault_of_labels, is_label_key, is_label_text, labels_of_runs
 
 
 @pytest.mark.req("J-12")
@@ -23,6 +23,15 @@ def test_malformed_label_key_is_refused_by_name(key: str) -> None:
     fault = fault_of_labels({"fine": "x", key: "x"})
     assert fault is not None
     assert fault.key == key
+
+
+@pytest.mark.req("M-07")
+def test_runs_of_a_job_have_as_many_of_its_labels_as_a_run_may() -> None:
+    """The first ones by name, in one order."""
+    assert labels_of_runs({"b": "2", "a": "é"}) == '{"a":"é","b":"2"}'
+    assert labels_of_runs({}) is None
+    many = {f"l{number:02}": "x" for number in reversed(range(16))}
+    assert labels_of_runs(many) == labels_of_runs({f"l{number:02}": "x" for number in range(8)})
 
 
 @for_each("code", [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], ids=hex)

@@ -35,6 +35,7 @@ from fairlead.observing.observations import DatabaseTrouble, JobEnded, Unexpecte
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.jobs.callbacks import CheckCallbacks
 from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.models import NodeCall
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.jobs.store import REFUSAL
 from fairlead.operations.jobs.work import JobQueue, JobWork
@@ -81,9 +82,9 @@ class Hosts:
 class Models:
     """Stands for partners' models."""
 
-    async def run(self, payer: Any, *_: object) -> ModelAnswer:
-        """Answer with who pays."""
-        return ModelAnswer(payer.key_id.encode())
+    async def run(self, payer: Any, asked: NodeCall, _wanted: object) -> ModelAnswer:
+        """Answer with who pays, and for what."""
+        return ModelAnswer(f"{payer.key_id} {asked.labels}".encode())
 
 
 class Site:
@@ -155,7 +156,7 @@ def start(cabinet: Cabinet, guarded: Guarded, books: Books, run: Run) -> Iterato
         return sites[-1]
 
     first = make()
-    run(first.store.write(submission(JOB, partner_key_id="payer")))
+    run(first.store.write(submission(JOB, partner_key_id="payer", labels={"client": "acme"})))
     sites.clear()
     yield make
     for site in sites:
@@ -196,7 +197,7 @@ def test_questions_of_a_job_are_repeated_while_the_database_is_away(
     assert run(site.wait_for_end()).state == "succeeded"
     path, names, name, nothing, model = answers
     assert (path.read_bytes(), names, name, nothing) == (PNG, ["a.png"], "p_00001_.png", None)
-    assert model.body == b"payer"
+    assert model.body == b'payer {"client":"acme"}'
     assert [seen.doing for seen in site.seen if isinstance(seen, DatabaseTrouble)] == [
         "find a file", "list files", "name a file", "keep a file", "look up who pays",
     ]  # fmt: skip

@@ -19,7 +19,7 @@ from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.identity.links import Links
 from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.jobs.model_files import FILES_MAX, ModelFiles
-from fairlead.operations.jobs.models import INTERRUPTED, ModelRunner
+from fairlead.operations.jobs.models import INTERRUPTED, ModelRunner, NodeCall
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.runs.awaited_runs import AwaitedRuns
 from fairlead.providers.answers import AnswerDecoder
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.req("C-11")
 
 Start = Callable[..., Server]
 JOB: Final = "0198f000-0000-7000-8000-00000000000a"
+_LABELS: Final = '{"client":"acme"}'
 WAV: Final = b"RIFF\x24\x00\x00\x00WAVEfmt " + b"\x00" * 28
 PNG: Final = b"\x89PNG\r\n\x1a\n" + b"\x00" * 24
 _PICTURES: Final = 'assets = { at = ["/images/*/url"] }'
@@ -103,7 +104,7 @@ async def ask_for(
     runner = runner or runner_of(server)
     content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
     async with working(server):
-        return await runner.run(caller, JOB, "7", turn, f"acme/{model}", content, wanted)
+        return await runner.run(caller, NodeCall(JOB, "7", turn, f"acme/{model}", content, _LABELS), wanted)
 
 
 def why_declined(run: Run, work: Coroutine[Any, Any, Any]) -> DeclinedError:
@@ -122,8 +123,10 @@ def test_model_of_a_node_is_run_once_and_paid_by_the_key(
     assert json.loads(answer.body) == DONE
     assert answer.files == {}
     assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
-    (row,) = books.rows("SELECT model_id, key_id, state FROM runs")
-    assert row == {"model_id": f"acme/{model}", "key_id": caller.key_id, "state": "succeeded"}
+    (row,) = books.rows("SELECT model_id, key_id, state, labels FROM runs")
+    assert row == {
+        "model_id": f"acme/{model}", "key_id": caller.key_id, "state": "succeeded", "labels": _LABELS,
+    }  # fmt: skip
     assert json.loads(partner.bodies[0])["n"] == 2
 
 
@@ -170,7 +173,7 @@ def test_model_that_waits_is_withdrawn_when_its_job_is_interrupted(
     async def interrupt() -> ModelAnswer:
         nonlocal wanted
         runner = runner_of(server)
-        task = asyncio.create_task(runner.run(caller, JOB, "7", 0, "acme/plain-now", b"{}", lambda: wanted))
+        task = asyncio.create_task(runner.run(caller, NodeCall(JOB, "7", 0, "acme/plain-now", b"{}"), lambda: wanted))
         while not await server.queue.find_released():  # noqa: ASYNC110 -- nothing tells of it
             await asyncio.sleep(0.005)
         wanted = False
@@ -312,7 +315,9 @@ def test_full_backlog_delays_a_node(server: Server, caller: Caller, partner: Par
 
     async def both() -> list[ModelAnswer]:
         async with working(server):
-            calls = [runner.run(caller, JOB, "7", turn, "acme/plain-now", b"{}", lambda: True) for turn in range(3)]
+            calls = [
+                runner.run(caller, NodeCall(JOB, "7", turn, "acme/plain-now", b"{}"), lambda: True) for turn in range(3)
+            ]
             gathered = asyncio.gather(*calls)
             gate.set()
             return await gathered

@@ -79,7 +79,15 @@ ROUTES: Final = (
         "Submit a workflow",
         {200: Answer("The job. It is durable, and may leave out outputs that are wrong.", PromptTaken)},
         (400, 402, 409, 413, 429),
-        (Parameter("Comfy-Usage-Source", "How the client calls itself.", where="header"),),
+        (
+            Parameter("Comfy-Usage-Source", "How the client calls itself.", where="header"),
+            Parameter(
+                "X-Fairlead-Labels",
+                "Up to eight labels of the job and of the runs of its partner nodes, such as `client=acme`; values are "
+                "percent-encoded.",
+                where="header",
+            ),
+        ),
         Body(PromptSubmission),
         aliases=("/prompt",),
     ),

@@ -15,8 +15,9 @@ from starlette.responses import Response
 from fairlead.api.cloud.bodies import read_document
 from fairlead.api.cloud.documents import PromptInfo, PromptTaken
 from fairlead.api.cloud.wire import answer
-from fairlead.api.http.asgi import read_members
+from fairlead.api.http.asgi import header, read_members
 from fairlead.api.http.forwarding import BaseUrls
+from fairlead.api.http.headers import LABELS, read_labels
 from fairlead.api.http.route import caller_of
 from fairlead.document_readers import DocumentReaders
 from fairlead.documents.members import BadDocumentError, Members, Wanted
@@ -168,6 +169,7 @@ class PromptHandlers(msgspec.Struct, frozen=True):
     async def submit_prompt(self, request: Request) -> Response:
         """`POST /prompt`: a job is durable when this answers; outputs that are wrong are left out and named."""
         caller = caller_of(request)
+        labels = read_labels(header(request.scope, LABELS) or b"")
         content = await read_document(request, self.workflow_values, self.body_limit)
         try:
             members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
@@ -177,7 +179,7 @@ class PromptHandlers(msgspec.Struct, frozen=True):
         new = read_submission(members, self.key_fields, request.headers.get("comfy-usage-source"))
         if new.partner_key is not None:
             new = msgspec.structs.replace(new, partner_address=self.base_urls.caller_of(request.scope))
-        job = await self.submitter.submit(caller, new)
+        job = await self.submitter.submit(caller, msgspec.structs.replace(new, labels=labels))
         taken: PromptTaken = {
             "prompt_id": job.public_id,
             "number": job.number,

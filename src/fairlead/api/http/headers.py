@@ -1,10 +1,17 @@
-"""The router's response headers, spelled once. Those of the service carry its prefix (decisions: names on the wire)."""
+"""The router's response headers, spelled once, and the header with labels, which calls have.
+
+Those of the service carry its prefix (decisions: names on the wire).
+"""
 
 import json
 from dataclasses import dataclass, field, fields
 from typing import Final
+from urllib.parse import unquote
 
 from fairlead.domain.brand import Brand
+from fairlead.domain.faults import FaultError, InvalidInput
+from fairlead.domain.jobs.listing import fault_of_labels
+from fairlead.domain.runs.entries import LABELS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +54,29 @@ NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 HTTPS_ONLY: Final = (b"strict-transport-security", b"max-age=31536000")
 """Likewise, where callers come by https alone."""
 JSON: Final = (CONTENT_TYPE, b"application/json")
+LABELS: Final = b"x-fairlead-labels"
+LABELS_NAME: Final = "X-Fairlead-Labels"
+_LABELS_BYTES_MAX: Final = 4096
 SCHEMA_CACHING: Final = "private, max-age=300, must-revalidate"
 
 
 def header_text(text: str) -> bytes:
     """Text as a header takes it without a loss: as it is where it is printable ASCII, else a JSON string in ASCII."""
     return (text if text.isascii() and text.isprintable() else json.dumps(text)).encode("ascii")
+
+
+def read_labels(value: bytes) -> dict[str, str]:
+    """Read labels such as `client=acme,project=spring`; FaultError(InvalidInput).
+
+    Values are percent-encoded where they have commas, percent signs or characters beyond ASCII.
+    """
+    if len(value) > _LABELS_BYTES_MAX:
+        raise FaultError(InvalidInput(f"{LABELS_NAME} may have {_LABELS_BYTES_MAX} characters."))
+    parts = [part.strip() for part in value.decode("latin-1").split(",") if part.strip()]
+    pairs = [part.partition("=")[::2] for part in parts]
+    labels = {name.strip(): unquote(text.strip(), errors="replace") for name, text in pairs}
+    if not all("=" in part for part in parts) or len(labels) < len(parts) or len(parts) > LABELS_MAX:
+        raise FaultError(InvalidInput(f"{LABELS_NAME} has up to {LABELS_MAX} different pairs such as client=acme."))
+    if (fault := fault_of_labels(labels)) is not None:
+        raise FaultError(InvalidInput(f"{LABELS_NAME}: {fault.detail}"))
+    return labels

@@ -12,13 +12,13 @@ from fairlead.api.http.asgi import REQUEST_ID, Receive, header, read_whole
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import (
     CONTENT_TYPE,
+    LABELS,
     REPLAYED,
     RETRY_AFTER,
     HeaderNames,
 )
 from fairlead.api.http.route import caller_of
 from fairlead.api.router.runs import (
-    LABELS,
     check_content_type,
     idempotency_key_of,
     labels_of,

@@ -24,7 +24,15 @@ from fairlead.api.http.asgi import (
 )
 from fairlead.api.http.credentials import CredentialReader
 from fairlead.api.http.forwarding import BaseUrls
-from fairlead.api.http.headers import CONTENT_TYPE, REPLAYED, RESPONSE_COST, TOTAL_TOKENS, HeaderNames
+from fairlead.api.http.headers import (
+    CONTENT_TYPE,
+    LABELS,
+    REPLAYED,
+    RESPONSE_COST,
+    TOTAL_TOKENS,
+    HeaderNames,
+    read_labels,
+)
 from fairlead.api.router.errors import committed_headers, error_response
 from fairlead.api.router.generations import Generation
 from fairlead.api.router.wire import dropped_text, read_route_options
@@ -32,9 +40,8 @@ from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.identifiers import is_model_segment, is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
-from fairlead.domain.jobs.listing import fault_of_labels
 from fairlead.domain.ledger.money import as_credits, as_dollars
-from fairlead.domain.runs.entries import LABELS_MAX, Committed, IdempotencyKey
+from fairlead.domain.runs.entries import Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
 from fairlead.domain.runs.selection import RouteOptions
@@ -50,9 +57,6 @@ from fairlead.operations.runs.results import Answer
 RunPath: TypeAlias = tuple[Generation, str, str]
 """Where a run is asked for: the generation, and the segments of the path that name the provider and the model."""
 
-LABELS: Final = b"x-fairlead-labels"
-LABELS_NAME: Final = "X-Fairlead-Labels"
-_LABELS_BYTES_MAX: Final = 4096
 _TRACEPARENT_MAX: Final = 64
 _HASHED_BYTES: Final = 256 * 1024
 PLAIN_JSON: Final = (b"application/json", None)
@@ -216,19 +220,8 @@ async def idempotency_key_of(
 
 
 def labels_of(value: bytes) -> str | None:
-    """The labels that a call gives its run, such as `client=acme,project=spring`, as JSON; FaultError(InvalidInput).
-
-    Values are percent-encoded where they have commas, percent signs or characters beyond ASCII.
-    """
-    if len(value) > _LABELS_BYTES_MAX:
-        raise FaultError(InvalidInput(f"{LABELS_NAME} may have {_LABELS_BYTES_MAX} characters."))
-    parts = [part.strip() for part in value.decode("latin-1").split(",") if part.strip()]
-    pairs = [part.partition("=")[::2] for part in parts]
-    labels = {name.strip(): unquote(text.strip(), errors="replace") for name, text in pairs}
-    if not all("=" in part for part in parts) or len(labels) < len(parts) or len(parts) > LABELS_MAX:
-        raise FaultError(InvalidInput(f"{LABELS_NAME} has up to {LABELS_MAX} different pairs such as client=acme."))
-    if (fault := fault_of_labels(labels)) is not None:
-        raise FaultError(InvalidInput(f"{LABELS_NAME}: {fault.detail}"))
+    """The labels that a call gives its run, as JSON, None for none; FaultError(InvalidInput)."""
+    labels = read_labels(value)
     return msgspec.json.encode(dict(sorted(labels.items()))).decode() if labels else None
 
 

@@ -130,7 +130,7 @@ class LiveJob(msgspec.Struct, frozen=True):
 
     The server uses its own `id` for everything; watchers get the public one. A job with a `start_blocker`, a kind of
     error (domain/jobs/errors.py), is ended with it instead of being executed. `packs` are the node packs with which it
-    is executed.
+    is executed. `run_labels` are those of the runs that its nodes begin, as JSON; None for none.
     """
 
     id: str
@@ -147,3 +147,4 @@ class LiveJob(msgspec.Struct, frozen=True):
     events: int = 0
     start_blocker: str | None = None
     packs: PackSet = None
+    run_labels: str | None = None

@@ -8,6 +8,7 @@ import msgspec
 
 from fairlead.domain.jobs.faults import BadLabels
 from fairlead.domain.jobs.states import JobState
+from fairlead.domain.runs.entries import LABELS_MAX as RUN_LABELS_MAX
 
 PAGE_MAX: Final = 500
 FILTERS_MAX: Final = 3
@@ -76,6 +77,12 @@ def is_label_key(text: str) -> bool:
 def is_label_text(text: str) -> bool:
     """Whether a text has only characters that values of labels may have."""
     return _FORBIDDEN.search(text) is None
+
+
+def labels_of_runs(labels: Mapping[str, str]) -> str | None:
+    """The labels of the runs that a job's nodes begin, as JSON: as many of the job's as a run may have, by name."""
+    kept = dict(sorted(labels.items())[:RUN_LABELS_MAX])
+    return msgspec.json.encode(kept).decode() if kept else None
 
 
 def fault_of_labels(labels: Mapping[str, object]) -> BadLabels | None:

@@ -29,7 +29,7 @@ from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.assets.files import WorkflowFiles
 from fairlead.operations.jobs.callbacks import FileNotKeptError, JobCallbacks
 from fairlead.operations.jobs.model_faults import decline
-from fairlead.operations.jobs.models import ModelRunner
+from fairlead.operations.jobs.models import ModelRunner, NodeCall
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.jobs.store import JobStore
 from fairlead.operations.work.places import Places, Reservation
@@ -283,7 +283,8 @@ class JobExecutor:
                 why = "The key that pays for the partner nodes is not valid any more."
                 raise DeclinedError(VALIDATION, why) from error
             raise decline(error.fault) from error
-        return await self._models.run(payer, job.id, node, turn, model, body, lambda: job.id not in self._unwanted)
+        call = NodeCall(job.id, node, turn, model, body, job.run_labels)
+        return await self._models.run(payer, call, lambda: job.id not in self._unwanted)
 
 
 def _size(job: LiveJob) -> int:

@@ -55,8 +55,19 @@ _PAUSE_MAX: Final = 5.0
 """How often the database is asked about a run whose end may not be published."""
 
 
+class NodeCall(msgspec.Struct, frozen=True):
+    """A model that a node of a job calls, in which turn, with which body; `labels` are the run's, as JSON."""
+
+    job_id: str
+    node: str
+    turn: int
+    model_id: str
+    body: bytes
+    labels: str | None = None
+
+
 class _Call(msgspec.Struct, frozen=True):
-    """A node's call of a model, and a check whether its job is still wanted."""
+    """A node's call of a model as the router takes it, and a check whether its job is still wanted."""
 
     checked: CheckedCall
     command: RunCommand
@@ -101,17 +112,15 @@ class ModelRunner:
         self._patience = patience
         self._seconds = seconds
 
-    async def run(
-        self, payer: Caller, job_id: str, node: str, turn: int, model_id: str, body: bytes, wanted: Callable[[], bool]
-    ) -> ModelAnswer:
+    async def run(self, payer: Caller, asked: NodeCall, wanted: Callable[[], bool]) -> ModelAnswer:
         """Run a model for a node and wait for its end; DeclinedError when it cannot be run, or has failed.
 
         Once the job is not `wanted` any more the run is cancelled. Where this call itself is cancelled, because the
         server stops, the run goes on: the job finds it again.
         """
         try:
-            checked = self._admitter.checks.check_headers(payer, model_id, lambda: _WITHOUT_FALLBACK)
-            command = await self._command(payer, job_id, node, turn, checked.model, body)
+            checked = self._admitter.checks.check_headers(payer, asked.model_id, lambda: _WITHOUT_FALLBACK)
+            command = await self._command(payer, asked, checked.model)
             call = _Call(checked, command, wanted)
             async with asyncio.timeout(self._seconds):
                 outcome = await self._outcome(call)
@@ -124,20 +133,20 @@ class ModelRunner:
             raise decline(ProviderTimeout()) from error
         raise decline(outcome.fault)
 
-    async def _command(self, payer: Caller, job_id: str, node: str, turn: int, model: Model, body: bytes) -> RunCommand:
+    async def _command(self, payer: Caller, asked: NodeCall, model: Model) -> RunCommand:
         """The call as the router takes it.
 
         The line break in its key distinguishes it from those that callers can choose.
         """
-        digest = hashlib.sha256(body).hexdigest()
-        name = f"job\n{job_id}\n{node}\n{turn}\n{model.id}\n{digest}"
+        digest = hashlib.sha256(asked.body).hexdigest()
+        name = f"job\n{asked.job_id}\n{asked.node}\n{asked.turn}\n{model.id}\n{digest}"
         expires_at = self._clock.now_ms() + self._keys_kept_ms
         key = IdempotencyKey(key_id(payer.workspace_id, name), digest, expires_at)
         run_id = new_id()
         content = await self._patience.ask(
-            "keep inputs", lambda: self._files.link_media(body, payer.workspace_id, run_id)
+            "keep inputs", lambda: self._files.link_media(asked.body, payer.workspace_id, run_id)
         )
-        return RunCommand(run_id, content, key, self._files.base_url)
+        return RunCommand(run_id, content, key, self._files.base_url, labels=asked.labels)
 
     async def _outcome(self, call: _Call) -> Outcome:
         native = call.checked.model.native

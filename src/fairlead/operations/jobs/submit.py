@@ -30,6 +30,7 @@ from fairlead.domain.jobs.faults import (
     SubscriptionInactive,
 )
 from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
+from fairlead.domain.jobs.listing import labels_of_runs
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.runs.replays import key_id
 from fairlead.domain.work.pools import DEFAULT_POOL, PoolRules
@@ -234,6 +235,7 @@ def _live(submission: Submission, checked: Checked[bytes], new: NewJob) -> LiveJ
         started_at=submission.created_at,
         partner_key_id=submission.partner_key_id,
         packs=_packs(new),
+        run_labels=labels_of_runs(new.labels),
     )
 
 

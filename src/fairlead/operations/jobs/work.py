@@ -11,7 +11,9 @@ from fairlead.domain.jobs.entries import Claimed, JobCancel, JobEntry, JobVerdic
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TIMEOUT
 from fairlead.domain.jobs.events import EventEnvelope, Failed, Failure, Interrupted, Place
 from fairlead.domain.jobs.jobs import Job, LiveJob
+from fairlead.domain.jobs.listing import labels_of_runs
 from fairlead.domain.jobs.states import LIVE, JobTransition
+from fairlead.domain.ledger.usage import labels_in
 from fairlead.domain.work.entries import Claim, TakeOver
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
@@ -144,6 +146,7 @@ class JobWork(msgspec.Struct, frozen=True):
             events=claimed.events,
             start_blocker=self._start_blocker(claimed) if found.workflow is not None else INTERNAL,
             packs=packs,
+            run_labels=labels_of_runs(labels_in(found.labels)),
         )
 
     async def _with_documents(self, job: Job) -> Job | None:
