@@ -202,3 +202,29 @@ def test_operator_keeps_the_installation_sound(open_page: Open) -> None:
 def _value(page: Page, name: str) -> Locator:
     """The value that stands for a name in a list of facts."""
     return page.locator("dt", has_text=name).first.locator("xpath=following-sibling::dd[1]")
+
+
+@pytest.mark.req("A-03", "M-07")
+def test_label_gets_a_budget_and_its_spend_is_shown(open_page: Open, site: Server) -> None:
+    """Runs with a label are limited apart; spend by its name has its values, and what has none."""
+    url = f"{site.url}/v2/models/local/procedural-text-1"
+    for labels in ("client=acme", ""):
+        headers = {"X-API-Key": site.key, "X-Fairlead-Labels": labels}
+        assert httpx.post(url, json={"prompt": "a harbour"}, headers=headers, timeout=60).status_code == 200
+    page = open_page("/console/money?tab=budgets")
+    page.get_by_role("button", name="Set a budget").click()
+    dialog = page.get_by_role("dialog", name="Set a budget")
+    dialog.get_by_label("Scope").select_option("label")
+    dialog.get_by_label("Label").fill("acme")
+    dialog.get_by_label("Limit in dollars").fill("3")
+    dialog.get_by_role("button", name="Set the budget").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("such as client=acme")
+    dialog.get_by_label("Label").fill("client=acme")
+    dialog.get_by_role("button", name="Set the budget").click()
+    expect(page.get_by_role("heading", name="Label client=acme")).to_be_visible()
+    page.get_by_role("tab", name="Spend").click()
+    page.get_by_role("button", name="Label", exact=True).click()
+    expect(page.get_by_role("row", name="acme")).to_contain_text("1")
+    expect(page.get_by_role("row", name="without this label")).to_be_visible()
+    page.get_by_label("Name of the label").fill("project")
+    expect(page.get_by_role("row", name="acme")).to_have_count(0)

@@ -7,33 +7,39 @@ import type { components } from "../api/schema";
 import { useMe } from "../api/session";
 import { saveFile } from "../browser";
 import { Button, Empty, Field, Figure, Loaded, Loading } from "../components/basics";
+import { textInput } from "../components/form-dialog";
 import { dollars, roundDollars } from "../format";
 import { csvOf, dollarsOf, unitsOf } from "./amounts";
 
 const SpendChart = lazy(() => import("./chart"));
 
 type Row = components["schemas"]["AdminUsageShown"];
-type By = "model" | "key" | "workspace";
+type By = "model" | "key" | "workspace" | "label";
 
 const RANGES = [7, 30, 90] as const;
 const WAYS: readonly (readonly [By, string])[] = [
   ["model", "Model"],
   ["key", "Key"],
+  ["label", "Label"],
   ["workspace", "Workspace"],
 ];
 const NAMED = 7;
+const LABEL_NAME = /^[A-Za-z0-9_.-]{1,40}$/;
 const DAY_MILLISECONDS = 86_400_000;
 
-/** Spend of each day: of this workspace by model or key, or of all workspaces that the reader may see. */
+/** Spend of each day: of this workspace by model, key or label, or of all workspaces that the reader may see. */
 export function Spend() {
   const { me, workspace } = useMe();
   const [days, setDays] = useState<number>(30);
   const [by, setBy] = useState<By>("model");
+  const [label, setLabel] = useState("client");
   const from = dayOf(Date.now() - (days - 1) * DAY_MILLISECONDS);
-  const ways = me.workspaces.length > 1 ? WAYS : WAYS.slice(0, 2);
+  const ways = me.workspaces.length > 1 ? WAYS : WAYS.filter(([one]) => one !== "workspace");
+  const group = by === "label" ? `label:${label.trim()}` : by;
   const usage = useQuery({
-    queryKey: ["usage", by === "workspace" ? "" : workspace, from, by],
-    queryFn: () => documentOf(api.GET("/api/admin/v1/usage", { params: { query: { workspace: by === "workspace" ? undefined : workspace, from, by: `day,${by}` } } })),
+    queryKey: ["usage", by === "workspace" ? "" : workspace, from, group],
+    queryFn: () => documentOf(api.GET("/api/admin/v1/usage", { params: { query: { workspace: by === "workspace" ? undefined : workspace, from, by: `day,${group}` } } })),
+    enabled: by !== "label" || LABEL_NAME.test(label.trim()),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   });
@@ -60,6 +66,7 @@ export function Spend() {
             </button>
           ))}
         </div>
+        {by === "label" && <Field label="Name of the label">{(control) => <input {...control} {...textInput({ value: label, onChange: setLabel })} placeholder="client" />}</Field>}
         <div className="grow" />
         <Button icon={Download} disabled={!usage.data?.items.length} onClick={() => save(usage.data?.items ?? [])}>
           Save as CSV
@@ -159,6 +166,8 @@ function nameOf(row: Row, by: By): string {
       return row.workspace ?? "unknown";
     case "key":
       return row.key ? row.key.label || row.key.hint : "console and tokens";
+    case "label":
+      return row.label ? (row.label.value ?? "other values") : "without this label";
   }
 }
 
