@@ -45,6 +45,7 @@ DAY: Final = datetime.date(2026, 8, 10)
 BEFORE: Final = datetime.date(2026, 9, 1)
 TODAY: Final = datetime.date(2026, 11, 25)
 AT: Final = start_of(DAY) + 3_600_000
+LABELS: Final = '{"client":"acme"}'
 RUNS: Final = 7
 
 
@@ -80,7 +81,7 @@ def filled(books: Books) -> Books:
     books.open(id_="office", balance=100_000)
     books.do(lambda c: workspaces.create_key(c, new_key()))
     for number in range(RUNS - 3):
-        ran(books, number, key_id="key-1" if number % 2 else None)
+        ran(books, number, key_id="key-1" if number % 2 else None, labels=LABELS)
     ran(books, RUNS - 3, workspace_id="office")
     redirected, failed = run_id(RUNS - 2), run_id(RUNS - 1)
     books.write(admission(redirected, created_at=AT))
@@ -88,7 +89,7 @@ def filled(books: Books) -> Books:
     books.write(settlement(redirected, charge=120, finished_at=AT + 9, booked=None))
     books.write(admission(failed, created_at=AT))
     books.write(failure(failed, finished_at=AT + 9, booked=None))
-    ran(books, 90, at=start_of(datetime.date(2026, 11, 24)))
+    ran(books, 90, at=start_of(datetime.date(2026, 11, 24)), labels=LABELS)
     return books
 
 
@@ -469,6 +470,7 @@ def test_entries_are_never_numbered_twice(books: Books, archives: Archives) -> N
         ("UPDATE archives SET previous = 'x' WHERE number = 2", "does not follow the one before it"),
         ("UPDATE usage_days SET charge = charge + 1 WHERE day < '2026-09-01'", "usage of the archived days differs"),
         ("UPDATE usage_days SET charge = charge + 1 WHERE day > '2026-09-01'", "usage of a day differs"),
+        ("UPDATE label_days SET charge = charge + 1 WHERE day > '2026-09-01'", "usage of a label differs"),
     ],
 )
 def test_audit_finds_what_was_changed_without_the_files(

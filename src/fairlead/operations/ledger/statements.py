@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from fairlead.domain.ledger.books import TOPPED_UP, EntryKind
+from fairlead.domain.ledger.usage import labels_in
 from fairlead.domain.runs.entries import PROVIDER_TOLD_OPERATORS
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.accounts.workspaces import workspace_id_of
 from fairlead.storage.db.database import Database
 from fairlead.storage.ledger import statements
-from fairlead.storage.runs.listing import labels_of
 
 
 class UnknownRunError(Exception):
@@ -67,7 +67,7 @@ def _describe(row: Mapping[str, Any]) -> dict[str, object]:
     return {
         **row,
         "came": "at once" if row["place"] is None else "queued",
-        "labels": labels_of(row["labels"]),
+        "labels": labels_in(row["labels"]),
         "dropped": [] if row["dropped"] is None else json.loads(row["dropped"]),
     }
 

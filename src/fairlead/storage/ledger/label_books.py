@@ -118,7 +118,7 @@ def _admitted(connection: Connection, kept: Collection[LabelKey], missing: Itera
     """Those of the missing rows that may be made: within the bounds, or for a budget."""
     admitted: set[LabelKey] = set()
     for (workspace_id, day), keys in _by_day(missing).items():
-        counts = _counts(connection, workspace_id, day, {one.name for one in keys})
+        counts = _counts(connection, workspace_id, day, keys)
         refused = []
         for key in sorted(keys):  # the row of a name comes before those of its values
             of_name = LabelKey(workspace_id, day, key.name, EVERY)
@@ -132,14 +132,17 @@ def _admitted(connection: Connection, kept: Collection[LabelKey], missing: Itera
     return admitted
 
 
-def _counts(connection: Connection, workspace_id: str, day: str, names: Collection[str]) -> dict[str, int]:
-    """How many values some names have on a day, and under EVERY how many names have rows."""
+def _counts(connection: Connection, workspace_id: str, day: str, missing: Collection[LabelKey]) -> dict[str, int]:
+    """How many values the names of missing rows have on a day, and under EVERY how many names have rows."""
     of_day = _of_day(workspace_id, day)
-    named = select(label_days.c.name, func.count()).where(*of_day, label_days.c.name.in_(names))
-    values = named.where(label_days.c.value != EVERY).group_by(label_days.c.name)
     counts: dict[str, int] = defaultdict(int)
-    counts |= {row[0]: row[1] for row in connection.execute(values)}
-    counts[EVERY] = connection.scalar(select(func.count()).where(*of_day, label_days.c.value == EVERY)) or 0
+    if names := {one.name for one in missing if one.value}:
+        named = select(label_days.c.name, func.count()).where(*of_day, label_days.c.name.in_(names))
+        values = named.where(label_days.c.value != EVERY).group_by(label_days.c.name)
+        counts |= {row[0]: row[1] for row in connection.execute(values)}
+    if any(one.value == EVERY for one in missing):  # it reads all rows of the day
+        every = select(func.count()).where(*of_day, label_days.c.value == EVERY)
+        counts[EVERY] = connection.scalar(every) or 0
     return counts
 
 

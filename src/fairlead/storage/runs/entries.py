@@ -353,7 +353,7 @@ def _admit(batch: Batch, entry: Admission) -> Verdict:
         return _NOT_VALID
     if refusal := _refuse(batch, entry, funds):
         return refusal
-    batch.budgets.hold(Spending.of(entry.workspace_id, entry), entry.hold)
+    batch.budgets.hold(Spending(entry.workspace_id, entry.key_id, entry.model_id, entry.labels), entry.hold)
     if entry.ticket is None:
         state, funds = _DISPATCHED if entry.work is None else _ACCEPTED, funds.with_hold(entry.hold)
         batch.funds[entry.workspace_id] = funds
@@ -384,7 +384,8 @@ def _refuse(batch: Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | N
     else:
         fault = refuse_queueing(funds, entry.hold, entry.ticket.backlog)
     if fault is None:
-        fault = batch.budgets.refuse(Spending.of(entry.workspace_id, entry), entry.hold, entry.created_at)
+        of_run = Spending(entry.workspace_id, entry.key_id, entry.model_id, entry.labels)
+        fault = batch.budgets.refuse(of_run, entry.hold, entry.created_at)
     return fault
 
 
@@ -431,7 +432,8 @@ def _count_end(
     succeeded: bool,
 ) -> None:
     """The further effects of a run's end: on budgets, the day's usage, its body and its webhook."""
-    batch.budgets.end(Spending.of(workspace_id, booked), booked.hold, charge, at)
+    of_run = Spending(workspace_id, booked.key_id, booked.model_id, booked.labels)
+    batch.budgets.end(of_run, booked.hold, charge, at)
     batch.usage.note_end(workspace_id, booked.key_id, booked.model_id, at, succeeded, charge)
     if booked.labels is not None:
         batch.labels = batch.labels or LabelBook()

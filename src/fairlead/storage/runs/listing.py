@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from fairlead.domain.days import first_id
+from fairlead.domain.ledger.usage import labels_in
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.db.statements import is_sqlite
 from fairlead.storage.db.tables import api_keys, runs, workspaces
@@ -178,11 +179,6 @@ def _has(connection: Connection, pair: str) -> ColumnElement[bool]:
     return find(runs.c.labels, pair) > 0
 
 
-def labels_of(text: str | None) -> dict[str, str]:
-    """The labels of a run, from its column."""
-    return {} if text is None else msgspec.json.decode(text, type=dict[str, str])
-
-
 def _bounds(workspace_id: str | None, wanted: RunFilter) -> list[ColumnElement[bool]]:
     """The conditions with an index: an id begins with the time at which it was made."""
     bounds: list[ColumnElement[bool]] = []
@@ -212,5 +208,5 @@ def _listed_run(row: Row[*tuple[object, ...]]) -> ListedRun:
         row.place is not None,
         row.created_at,
         row.finished_at,
-        labels_of(row.labels),
+        labels_in(row.labels),
     )
