@@ -159,6 +159,18 @@ def test_changed_zone_counts_anew(paid: Books) -> None:
         paid.do(partial(change, changes=BudgetChanges(time_zone="Mars/Olympus")))
 
 
+def test_period_that_a_server_of_an_earlier_version_began_is_given_up(paid: Books) -> None:
+    """It begins periods at midnight in UTC, and knows nothing of the time; the next run counts anew."""
+    ran(paid, MIDNIGHT - 14 * DAY_MS - HOUR_MS, 7)
+    ran(paid, MIDNIGHT - 14 * DAY_MS, 11)
+    give(paid, reset=BudgetReset("Europe/Vienna"), period="month")
+    paid.sql("UPDATE budgets SET since = '2026-01-01', spent = 11")
+    assert spent(paid, FIVE) == 18
+    ran(paid, FIVE, 13)
+    assert spent(paid, FIVE) == 31
+    assert paid.do(ledger.disagreements) == []
+
+
 def test_key_takes_the_spending_of_the_period_into_another_team(paid: Books) -> None:
     """And what was before it stays out."""
     ran(paid, FIVE - 1, 7)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Column, ColumnElement, Connection, ScalarSelect, Table, and_, func, or_, select, true
 
-from fairlead.domain.days import DAY_MS
+from fairlead.domain.days import DAY_MS, day_of
 from fairlead.domain.ledger.budgets import (
     Budget,
     BudgetPeriod,
@@ -27,9 +27,12 @@ def reset_of(time_zone: str, minute: int, weekday: str) -> BudgetReset:
     return BudgetReset(time_zone, minute, Weekday(weekday))
 
 
-def lies_ahead(start: PeriodStart, now: int) -> bool:
-    """Whether a period begins later than the time (ms) of the database's clock: a clock that was ahead began it."""
-    return start.moment > now + AHEAD_MS
+def is_to_be_given_up(start: PeriodStart, now: int) -> bool:
+    """Whether a period begins later than the time (ms) of the database's clock, as a clock that was ahead began it.
+
+    Or on another day than its time is of: a server of an earlier version, which begins periods at midnight, began it.
+    """
+    return start.moment > now + AHEAD_MS or (start.at > 0 and day_of(start.at).isoformat() != start.since)
 
 
 def spent_since(

@@ -35,7 +35,7 @@ from fairlead.storage.db.budget_tables import budgets
 from fairlead.storage.db.statements import Prepared, PreparedLookup, Rows
 from fairlead.storage.db.tables import api_keys
 from fairlead.storage.ledger.alerts import NewAlert
-from fairlead.storage.ledger.budget_figures import lies_ahead, reset_of, spent_since
+from fairlead.storage.ledger.budget_figures import is_to_be_given_up, reset_of, spent_since
 from fairlead.storage.ledger.budgets import NO_ADDITIONS
 from fairlead.storage.ledger.usage import NO_KEY, UsageKey, UsageSums, text_of_day
 
@@ -152,7 +152,7 @@ class _Row(msgspec.Struct):
         budget, began = self.budget, PeriodStart(self.since, self.since_at)
         start = period_start(budget.period, budget.reset, now)
         self.resets_at = next_reset(budget.period, budget.reset, now)
-        if start > began or lies_ahead(began, now):
+        if start > began or is_to_be_given_up(began, now):
             self.since, self.since_at = start
             self.spent, self.spent_before = spent_since(connection, self.id, start, ended)
             self.told_refusal, self.has_changed = False, True
