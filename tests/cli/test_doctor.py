@@ -14,12 +14,14 @@ from conftest import Run
 from fairlead.cli import commands
 from fairlead.clock import Clock
 from fairlead.domain.jobs.entries import Submission
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, BudgetScope
 from fairlead.domain.work.pools import WorkedPools
 from fairlead.observing.installation import OTHER_POOLS, PoolSeen
 from fairlead.operations.overview import Overview
 from fairlead.storage.db.database import Database
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import write_job_entries
+from fairlead.storage.ledger.budgets import NewBudget, create_budget
 from fairlead.storage.work.table import announce_server
 from operations.servers import SCHEMA, model_text
 from storage.bookings import LAB, NOW, Books
@@ -27,7 +29,7 @@ from storage.bookings import LAB, NOW, Books
 pytestmark = pytest.mark.req("M-05")
 
 _SILENT_MS = 20_000
-Finding = Callable[[], dict[str, Any]]
+Finding = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -40,12 +42,12 @@ def books(database: Database, run: Run) -> Books:
 
 @pytest.fixture
 def found(database_url: str, tmp_path: Path) -> Finding:
-    """Return a function that says what the command finds of pools."""
+    """Return a function that says what the command finds, of pools where nothing else is named."""
 
-    def find() -> dict[str, Any]:
+    def find(check: str = "pools") -> dict[str, Any]:
         words = ["doctor", "--json", "--data", str(tmp_path), "--database", database_url]
         told = CliRunner().invoke(commands, words, env={"FAIRLEAD_ENGINE": "false"}).stdout
-        return _only(told, "pools")
+        return _only(told, check)
 
     return find
 
@@ -126,6 +128,21 @@ def test_pools_without_a_name_of_an_operator_are_one_series(
         PoolSeen("jobs", OTHER_POOLS, 8, 8),
     ]
     assert {one.waiting for one in seen.pools if one.kind == "runs"} == {0}
+
+
+@pytest.mark.req("M-07")
+def test_doctor_names_time_zones_of_budgets_that_this_machine_does_not_know(books: Books, found: Finding) -> None:
+    """Another server took them; here their periods begin by UTC."""
+    new = NewBudget(
+        id="budget", workspace_id=LAB, scope=BudgetScope.WORKSPACE, subject="", budget=Budget(1, BudgetPeriod.DAY),
+        created_at=NOW,
+    )  # fmt: skip
+    books.do(lambda c: create_budget(c, new, NOW))
+    assert found("time zones")["result"] == "ok"
+    books.sql("UPDATE budgets SET time_zone = 'Mars/Olympus'")
+    told = found("time zones")
+    assert told["result"] == "problem"
+    assert "budgets name Mars/Olympus" in told["detail"]
 
 
 @pytest.mark.req("T-05")

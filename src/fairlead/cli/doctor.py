@@ -24,6 +24,7 @@ from fairlead.domain.ledger.estimates import Caution
 from fairlead.operations.assets.stored_files import BlobAudit
 from fairlead.operations.catalog import cautioned_cards, read_catalog
 from fairlead.operations.ledger.books import audit
+from fairlead.operations.ledger.budgets import unknown_time_zones
 from fairlead.operations.overview import unattended_pools
 from fairlead.operations.work.presence import clock_ahead
 from fairlead.server.blob_stores import shown_place, stored_blobs
@@ -186,6 +187,18 @@ def _books(settings: Settings) -> str:
     return f"{report.totals['entries']} entries add up"
 
 
+def _time_zones(settings: Settings) -> str:
+    file = file_of(settings.database_url())
+    if file is not None and not file.exists():
+        return "budgets name none"
+    if unknown := in_database(settings, unknown_time_zones):
+        raise _ProblemError(
+            f"budgets name {_some(unknown)}, which this machine does not know: it begins their periods by UTC; "
+            "install a newer tzdata"
+        )
+    return "all that budgets name are known"
+
+
 def _clock(settings: Settings) -> str:
     if file_of(settings.database_url()) is not None:
         return "SQLite has this machine's"
@@ -313,6 +326,7 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("rate cards", _rate_cards),
     ("provider keys", _provider_keys),
     ("database and books", _books),
+    ("time zones", _time_zones),
     ("clock", _clock),
     ("pools", _pools),
     ("messaging", _messaging),

@@ -25,6 +25,7 @@ from fairlead.domain.ledger.budgets import (
     BudgetScope,
     is_team,
 )
+from fairlead.domain.time_zones import is_time_zone
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.audit_log import Act, with_entry
 from fairlead.storage.db.database import Database, Transaction
@@ -54,6 +55,7 @@ __all__ = [
     "create_budget",
     "delete_budget",
     "list_budgets",
+    "unknown_time_zones",
     "withdraw_addition",
 ]
 
@@ -157,6 +159,11 @@ async def withdraw_addition(
         budgets.withdraw_addition(connection, workspace_id, budget_id, addition_id)
 
     await database.write(with_entry(work, by, lambda _: act, clock.now_ms()))
+
+
+async def unknown_time_zones(database: Database) -> list[str]:
+    """The time zones of budgets that this machine does not know, so that it begins their periods by UTC."""
+    return [name for name in await database.read(budgets.time_zones) if not is_time_zone(name)]
 
 
 async def _find(database: Database, workspace_id: str, budget_id: str, clock: Clock) -> BudgetRecord:

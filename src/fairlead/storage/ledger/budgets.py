@@ -221,6 +221,11 @@ def list_budgets(
     ]
 
 
+def time_zones(connection: Connection) -> list[str]:
+    """The time zones that budgets of any workspace begin by, in order."""
+    return list(connection.execute(select(budgets.c.time_zone).distinct().order_by(budgets.c.time_zone)).scalars())
+
+
 def create_key(connection: Connection, new: accounts.NewKey, budget: Budget | None, budget_id: str) -> None:
     """Store a new key, with the budget it is given."""
     accounts.create_key(connection, new)
