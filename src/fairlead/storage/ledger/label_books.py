@@ -118,12 +118,16 @@ def _admitted(connection: Connection, kept: Collection[LabelKey], missing: Itera
     """Those of the missing rows that may be made: within the bounds, or for a budget."""
     admitted: set[LabelKey] = set()
     for (workspace_id, day), keys in _by_day(missing).items():
-        counts = _counts(connection, workspace_id, day, keys)
+        of_name = {key: LabelKey(workspace_id, day, key.name, EVERY) for key in keys}
+        counts = _counts(
+            connection, workspace_id, day, {key.name for key in keys if key.value and of_name[key] in kept}
+        )
+        if any(key.value == EVERY for key in keys):
+            counts[EVERY] = _names(connection, workspace_id, day)
         refused = []
         for key in sorted(keys):  # the row of a name comes before those of its values
-            of_name = LabelKey(workspace_id, day, key.name, EVERY)
             counted, most = (key.name, LABEL_VALUES_MAX) if key.value else (EVERY, LABEL_NAMES_MAX)
-            if counts[counted] < most and (key == of_name or of_name in kept or of_name in admitted):
+            if counts[counted] < most and (not key.value or of_name[key] in kept or of_name[key] in admitted):
                 counts[counted] += 1
                 admitted.add(key)
             else:
@@ -132,18 +136,23 @@ def _admitted(connection: Connection, kept: Collection[LabelKey], missing: Itera
     return admitted
 
 
-def _counts(connection: Connection, workspace_id: str, day: str, missing: Collection[LabelKey]) -> dict[str, int]:
-    """How many values the names of missing rows have on a day, and under EVERY how many names have rows."""
-    of_day = _of_day(workspace_id, day)
+def _counts(connection: Connection, workspace_id: str, day: str, names: Collection[str]) -> dict[str, int]:
+    """How many values some names have on a day."""
     counts: dict[str, int] = defaultdict(int)
-    if names := {one.name for one in missing if one.value}:
-        named = select(label_days.c.name, func.count()).where(*of_day, label_days.c.name.in_(names))
-        values = named.where(label_days.c.value != EVERY).group_by(label_days.c.name)
-        counts |= {row[0]: row[1] for row in connection.execute(values)}
-    if any(one.value == EVERY for one in missing):  # it reads all rows of the day
-        every = select(func.count()).where(*of_day, label_days.c.value == EVERY)
-        counts[EVERY] = connection.scalar(every) or 0
+    if names:
+        is_value = label_days.c.name.in_(names), label_days.c.value != EVERY
+        values = select(label_days.c.name, func.count()).where(*_of_day(workspace_id, day), *is_value)
+        counts |= {row[0]: row[1] for row in connection.execute(values.group_by(label_days.c.name))}
     return counts
+
+
+def _names(connection: Connection, workspace_id: str, day: str) -> int:
+    """How many names have rows on a day, each found behind the one before, as a name may have a thousand rows."""
+    least = select(func.min(label_days.c.name).label("name")).where(*_of_day(workspace_id, day))
+    names = least.cte("names", recursive=True)
+    following = least.where(label_days.c.name > names.c.name).correlate(names).scalar_subquery()
+    names = names.union_all(select(following).where(names.c.name.is_not(None)))
+    return connection.scalar(select(func.count(names.c.name))) or 0
 
 
 def _budgeted(connection: Connection, keys: Iterable[LabelKey]) -> set[LabelKey]:
