@@ -48,7 +48,7 @@ def books(database: Database, run: Run) -> Books:
     books.do(lambda c: workspaces.create_key(c, new_key(label="studio", id_=_KEY)))
     mine: dict[str, Any] = {"key_id": _KEY, "provider": "runware"}
     books.write(admission("moved", 10 * CENT, least=4 * CENT, dropped='["seed", "tags"]', **mine))
-    books.write(redirection("moved", 15 * CENT, held=10 * CENT, provider="fal"), admission("failed", 5 * CENT))
+    books.write(redirection("moved", 15 * CENT, provider="fal"), admission("failed", 5 * CENT))
     event = RunEntry("call repeated", 1, "fal is asked for the second time after 0.5 s", NOW + 4)
     books.write(settlement("moved", 12 * CENT, events=(event,)), failure("failed"), admission("live", 3 * CENT, **mine))
     return books
