@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import struct
 import wave
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -130,6 +131,17 @@ def test_longest_is_by_whatever_says_most(movie: int, media: int, samples: int, 
     assert found.get("seconds") == (f"{movie}.000000" if movie else None)
     fragmented = box(b"moov", header(b"mvhd", 1, movie) + track + box(b"mvex", b""))
     assert "longest" not in measured(fragmented, "audio/mp4")
+
+
+@pytest.mark.req("X-02")
+@pytest.mark.parametrize(("version", "form"), [(0, ">Iii"), (1, ">Qqi")])
+def test_part_that_is_shown_several_times_counts_each_time(version: int, form: str) -> None:
+    """An edit list may make a track longer than its samples."""
+    edits = b"".join(struct.pack(form, 4, 0, 0x10000) for _ in range(3))
+    listed = box(b"elst", bytes([version, 0, 0, 0]) + (3).to_bytes(4) + edits)
+    track = box(b"trak", box(b"edts", listed) + box(b"mdia", header(b"mdhd", 1, 1)))
+    found = measured(box(b"moov", header(b"mvhd", 2, 2) + track), "audio/mp4")
+    assert (found["seconds"], found["longest"]) == ("1.000000", "6.000000")
 
 
 @pytest.mark.req("X-02")

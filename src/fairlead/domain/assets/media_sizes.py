@@ -40,7 +40,8 @@ def properties_of_index(index: bytes) -> dict[str, str]:
     """
     parts = list(boxes(index))
     is_whole = all(kind != b"mvex" for kind, _ in parts)
-    lengths = [_seconds(dict(parts)[b"mvhd"])]
+    movie = dict(parts)[b"mvhd"]
+    lengths = [_seconds(movie)]
     found = {"seconds": str(round(lengths[0], 6))} if lengths[0] else {}
     for kind, body in parts:
         if kind != b"trak":
@@ -48,6 +49,7 @@ def properties_of_index(index: bytes) -> dict[str, str]:
         track = dict(boxes(body))
         media = dict(boxes(track.get(b"mdia", b"")))
         table = dict(boxes(dict(boxes(media.get(b"minf", b""))).get(b"stbl", b"")))
+        lengths.append(_edited_seconds(movie, dict(boxes(track.get(b"edts", b""))).get(b"elst", b"")))
         if b"mdhd" in media:
             lengths.append(max(_seconds(media[b"mdhd"]), _sampled_seconds(media[b"mdhd"], table.get(b"stts", b""))))
         if media.get(b"hdlr", b"")[8:12] == b"vide" and "pixels" not in found:
@@ -70,10 +72,24 @@ def _sampled_seconds(header: bytes, table: bytes) -> Decimal:
     """The length of a track by how long each of its samples is shown (`stts`)."""
     if not table:
         return Decimal(0)
-    (scale,) = struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)
     (entries,) = struct.unpack_from(">I", table, 4)
     runs = struct.iter_unpack(">II", table[8 : 8 + 8 * entries])
-    return Decimal(sum(count * shown for count, shown in runs)) / Decimal(scale)
+    return Decimal(sum(count * shown for count, shown in runs)) / _scale(header)
+
+
+def _edited_seconds(movie: bytes, edits: bytes) -> Decimal:
+    """The length of a track by its edit list, which may show a part of it several times."""
+    if not edits:
+        return Decimal(0)
+    (entries,) = struct.unpack_from(">I", edits, 4)
+    form = ">Qq4x" if edits[0] == 1 else ">Ii4x"
+    parts = struct.iter_unpack(form, edits[8 : 8 + struct.calcsize(form) * entries])
+    return Decimal(sum(length for length, _ in parts)) / _scale(movie)
+
+
+def _scale(header: bytes) -> Decimal:
+    """How many units of a header's lengths a second has."""
+    return Decimal(struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0])
 
 
 def _png_size(head: bytes) -> tuple[int, int]:

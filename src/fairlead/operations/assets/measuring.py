@@ -56,7 +56,7 @@ async def measure(file: FileParts, content_type: str) -> dict[str, str]:
     found = {"bytes": str(file.size)}
     try:
         if content_type in ("video/mp4", "video/quicktime", "audio/mp4"):
-            found |= properties_of_index(await _index(file))
+            found |= await asyncio.to_thread(properties_of_index, await _index(file))  # it may list millions of samples
         elif (read := PICTURE_SIZES.get(content_type)) is not None:
             width, height = read(await file.read(0, HEAD_MAX))
             found["pixels"] = str(width * height)
