@@ -1,7 +1,7 @@
 """`fairlead runs refund` and `rerate`: what runs were charged is given back, or charged by another rate card."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import click
@@ -27,6 +27,24 @@ _REFUND_COLUMNS: Final = ("run", "workspace", "amount", "charge", "at")
 _RERATE_COLUMNS: Final = ("run", "workspace", "before", "charge", "rate_version")
 
 
+_OPTIONS: Final = (
+    click.option("--model", metavar="ID", help="Instead of RUN_ID: the runs of this model."),
+    click.option("--from", "first", metavar="DATE", help="With --model: those admitted on this day (UTC) or later."),
+    click.option("--to", "last", metavar="DATE", help="With --model: those admitted on this day (UTC) or before."),
+    click.option("--workspace", help="With --model: those of one workspace. [default: all]"),
+    click.option("--rate-version", help="With --model: those charged by this version of a rate card."),
+    click.option("--outcome", help="With --model: those that ended so, such as `completed`."),
+    click.option("--yes", "is_meant", is_flag=True, help="Book it; without it nothing is changed."),
+)
+
+
+def _options_of_both(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which runs are corrected, and that it is meant."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
 def _selection(
     model: str | None, first: str | None, last: str | None, rate_version: str | None, outcome: str | None
 ) -> RunSelection:
@@ -50,13 +68,7 @@ def _print_first(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -
 @click.argument("run_id", required=False)
 @click.option("--reason", required=True, help="Why, for the ledger.")
 @click.option("--amount", metavar="DOLLARS", help="Of one run: how much of its charge. [default: all of it]")
-@click.option("--model", metavar="ID", help="Instead of RUN_ID: the runs of this model.")
-@click.option("--from", "first", metavar="DATE", help="With --model: those admitted on this day (UTC) or later.")
-@click.option("--to", "last", metavar="DATE", help="With --model: those admitted on this day (UTC) or before.")
-@click.option("--workspace", help="With --model: those of one workspace. [default: all]")
-@click.option("--rate-version", help="With --model: those charged by this version of a rate card.")
-@click.option("--outcome", help="With --model: those that ended so, such as `completed`.")
-@click.option("--yes", "is_meant", is_flag=True, help="Book it; without it nothing is changed.")
+@_options_of_both
 @settings_option
 @json_option
 def refund(
@@ -134,10 +146,7 @@ def _refund_model(
         "refunds": [_refund_row(one) for one in refunds],
     }
     if refunds and not as_json:
-        print_table(
-            [[show_value(_refund_row(one)[name]) for name in _REFUND_COLUMNS] for one in refunds[:_SHOWN]],
-            _REFUND_COLUMNS,
-        )
+        _print_first([_refund_row(one) for one in refunds[:_SHOWN]], _REFUND_COLUMNS)
     words = f"Gave {amount} dollars back" if is_meant else f"Would give {amount} dollars back"
     words += f", of {runs} runs; {before[1]} dollars of {before[0]} runs were given back before."
     if refused:
@@ -174,13 +183,7 @@ def _refund_row(one: Refund) -> dict[str, object]:
 @click.option("--reason", required=True, help="Why, for the ledger.")
 @click.option("--to-version", metavar="VERSION", help="The rate card to charge by. [default: the one in force]")
 @click.option("--raise", "may_raise", is_flag=True, help="Also runs that then cost more.")
-@click.option("--model", metavar="ID", help="Instead of RUN_ID: the runs of this model.")
-@click.option("--from", "first", metavar="DATE", help="With --model: those admitted on this day (UTC) or later.")
-@click.option("--to", "last", metavar="DATE", help="With --model: those admitted on this day (UTC) or before.")
-@click.option("--workspace", help="With --model: those of one workspace. [default: all]")
-@click.option("--rate-version", help="With --model: those charged by this version of a rate card.")
-@click.option("--outcome", help="With --model: those that ended so, such as `completed`.")
-@click.option("--yes", "is_meant", is_flag=True, help="Book it; without it nothing is changed.")
+@_options_of_both
 @settings_option
 @json_option
 def rerate(
@@ -256,10 +259,7 @@ def _rerate_model(
         "rerates": [_rerate_row(one) for one in booked],
     }
     if booked and not as_json:
-        print_table(
-            [[show_value(_rerate_row(one)[name]) for name in _RERATE_COLUMNS] for one in booked[:_SHOWN]],
-            _RERATE_COLUMNS,
-        )
+        _print_first([_rerate_row(one) for one in booked[:_SHOWN]], _RERATE_COLUMNS)
     words = "Charged" if is_meant else "Would charge"
     words += f" {charge} dollars for {len(booked)} runs, instead of {before}."
     if obstacles:
